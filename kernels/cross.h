@@ -1,5 +1,5 @@
 #pragma once
-// A cross layer without its products. See Ops::cross_forward.
+// Cross layers without their products. See CrossForward.
 #include <cuda_runtime.h>
 
 #include "dlrm/core/view.h"
@@ -7,8 +7,7 @@
 
 namespace dlrm::kernels {
 
-void cross_forward(const Matrix& x0, const Matrix& u, const Matrix& x, const Matrix& y,
-                   cudaStream_t stream);
+void cross_forward(const Matrix& x0, const Matrix& t, const Matrix& y, cudaStream_t stream);
 void cross_backward(const Matrix& x0, const Matrix& dy, const Matrix& du, cudaStream_t stream);
 void cross_input_backward(const CrossInputBackward& o, cudaStream_t stream);
 

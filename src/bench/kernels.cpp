@@ -65,7 +65,7 @@ double KernelSizes::bytes() const {
   const double ids = b * real(tables) * real(hotness) * 2 * 8;
   const double vectors = b * (real(tables) + real(features) + 1) * w * 2 * 4;
   const double products =
-      b * (real(features) * real(features) + 4 * real(layer) + 8 * real(crossed)) * 4;
+      b * (real(features) * real(features) + 4 * real(layer) + 9 * real(crossed)) * 4;
   const double weights = 3 * (real(matrix) * real(matrix) + real(layer) * real(layer)) * 4;
   return stored + ids + vectors + products + weights + 2 * real(copied) + 4 * real(parameters) * 4;
 }

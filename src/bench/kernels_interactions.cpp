@@ -77,8 +77,10 @@ void time_cross(KernelClock& clock, DType type) {
   const Array<char> gates = clock.numbers(kCrossLayers * b, n, type, "cross layers");
   const Array<char> gradients = clock.numbers(kCrossLayers * b, n, type, "cross layers");
   const Array<char> last = clock.numbers(b, n, type, "cross layers");
-  const Array<char> de = clock.numbers(b, n, DType::kFloat32, "cross layers");
-  const Matrix u(gates.data(), type, kCrossLayers * b, n);
+  const Array<char> input = clock.numbers(b, n, type, "cross layers");
+  const Array<char> du = clock.numbers(b, n, type, "cross layers");
+  const Matrix x0(input.data(), type, b, n);
+  const Matrix t(gates.data(), type, kCrossLayers * b, n);
   const Matrix dy(gradients.data(), type, kCrossLayers * b, n);
   const Matrix dz(last.data(), type, b, n);
   const auto block = [&](const Matrix& of, int64_t layer) { return of.row_range(layer * b, b); };
@@ -87,16 +89,18 @@ void time_cross(KernelClock& clock, DType type) {
   KernelRow row;
   row.shape = fmt::format("{} x {}", b, n);
   row.name = name + " forward";
-  row.bytes = 4 * size * elements;
-  clock.time(row, [&] { clock.ops.cross_forward(block(u, 0), block(u, 1), block(u, 2), dz); });
+  row.bytes = 3 * size * elements;
+  clock.time(row, [&] { clock.ops.cross_forward(x0, block(t, 0), dz); });
   row.name = name + " backward";
   row.bytes = 3 * size * elements;
-  clock.time(row, [&] { clock.ops.cross_backward(block(u, 0), dz, block(dy, 0)); });
+  clock.time(row, [&] { clock.ops.cross_backward(x0, dz, block(dy, 0)); });
   row.name = name + " input backward";
   row.shape = fmt::format("{} x {} x {}", kCrossLayers, b, n);
-  row.bytes = ((2 * kCrossLayers + 1) * size + 4) * elements;
-  const MatrixView<float> sums(reinterpret_cast<float*>(de.data()), b, n);
-  clock.time(row, [&] { clock.ops.cross_input_backward(u, dy, dz, {}, sums); });
+  row.bytes = (2 * kCrossLayers + 3) * size * elements;
+  const Matrix above = dy.row_range(0, (kCrossLayers - 1) * b);
+  clock.time(row, [&] {
+    clock.ops.cross_input_backward(x0, t, above, dz, {du.data(), type, b, n}, block(dy, 2));
+  });
 }
 
 void time_pool(KernelClock& clock) {

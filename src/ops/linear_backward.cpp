@@ -5,7 +5,7 @@ namespace dlrm {
 void Ops::run(const LinearBackward& layer) {
   activation_backward(layer.act, layer.y, layer.z, layer.dy);
   linear_backward_weight(layer.dy, layer.x, layer.dw, layer.dbias);
-  if (layer.dx.data) linear_backward_input(layer.dy, layer.w, layer.dx);
+  if (layer.dx.data) run(LinearBackwardInput{layer.dy, layer.w, layer.dx, layer.added});
 }
 
 void Ops::run(const LinearBackwardUpdate& o) {

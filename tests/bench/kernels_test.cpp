@@ -48,7 +48,7 @@ TEST(KernelSizes, TakeTheBytesOfTheirArrays) {
   EXPECT_EQ(s.bytes(), 3 * 9 * 4 * 2 * 4 + 3 * 36 * 4);
   s = no_sizes();
   s.batch = 3, s.layer = 5, s.crossed = 7;
-  EXPECT_EQ(s.bytes(), 3 * (4 * 5 + 8 * 7) * 4 + 3 * 25 * 4);
+  EXPECT_EQ(s.bytes(), 3 * (4 * 5 + 9 * 7) * 4 + 3 * 25 * 4);
   s = no_sizes();
   s.matrix = 6, s.copied = 100, s.parameters = 10;
   EXPECT_EQ(s.bytes(), 3 * 36 * 4 + 200 + 4 * 10 * 4);
@@ -121,11 +121,11 @@ TEST(KernelRows, CountTheLeastBytesThatACallMoves) {
       {"dot bf16 backward", b * (8 * f * w + 2 * (2 * w + dot))},
       {"fm fp32 forward", b * (4 * f * w + 4 * (w + fm))},
       {"fm bf16 backward", b * (8 * f * w + 2 * (2 * w + fm))},
-      {"cross fp32 forward", 4 * 4 * b * n},
+      {"cross fp32 forward", 3 * 4 * b * n},
       {"cross fp32 backward", 3 * 4 * b * n},
       {"cross bf16 backward", 3 * 2 * b * n},
-      {"cross fp32 input backward", (7 * 4 + 4) * b * n},
-      {"cross bf16 input backward", (7 * 2 + 4) * b * n},
+      {"cross fp32 input backward", 9 * 4 * b * n},
+      {"cross bf16 input backward", 9 * 2 * b * n},
       {"average pool forward", 4 * b * (f * w + 6)},
       {"average pool backward", 4 * b * (f * w + 6)},
       {"linear bf16 weight gradient, 479 to 1024", 2 * b * (479 + 1024) + 4 * 479.0 * 1024},

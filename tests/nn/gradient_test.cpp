@@ -134,7 +134,9 @@ TEST(ConcatInteraction, GradientsWithPoolingAndDenseLastMatchFiniteDifferences) 
 }
 
 TEST(CrossInteraction, GradientsMatchFiniteDifferences) {
-  Network(CrossConfig{2, 4}, {3, 5, 1}, 2).expect_gradients();
+  for (const int64_t layers : {1, 2, 3}) {
+    Network(CrossConfig{layers, 4}, {3, 5, 1}, 2).expect_gradients();
+  }
 }
 
 TEST(FmInteraction, GradientsMatchFiniteDifferences) {

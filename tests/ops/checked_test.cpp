@@ -33,7 +33,7 @@ class Faulty final : public reference::ReferenceOps {
   void run(const AveragePoolBackward& o) override { run_wrong(o, o.de); }
   void run(const CrossForward& o) override { run_wrong(o, o.y); }
   void run(const CrossBackward& o) override { run_wrong(o, o.du); }
-  void run(const CrossInputBackward& o) override { run_wrong(o, o.de); }
+  void run(const CrossInputBackward& o) override { run_wrong(o, o.sum); }
   void run(const FmForward& o) override { run_wrong(o, o.z); }
   void run(const FmBackward& o) override { run_wrong(o, o.de); }
   void run(const BceWithLogits& o) override {
@@ -185,12 +185,13 @@ struct Calls {
         {"average_pool_backward",
          [=, this](Ops& o) { o.average_pool_backward(pooled_e.matrix(), 7, de.floats()); }},
         {"cross_forward",
-         [=, this](Ops& o) { o.cross_forward(x.matrix(), u.matrix(), x.matrix(), dx.matrix()); }},
+         [=, this](Ops& o) { o.cross_forward(x.matrix(), u.matrix(), dx.matrix()); }},
         {"cross_backward",
          [=, this](Ops& o) { o.cross_backward(x.matrix(), u.matrix(), dx.matrix()); }},
         {"cross_input_backward",
          [=, this](Ops& o) {
-           o.cross_input_backward(u.matrix(), x.matrix(), u.matrix(), {}, dx0.floats());
+           o.cross_input_backward(x.matrix(), u.matrix(), {}, dx0.matrix(),
+                                  de.matrix().columns(0, 8), dx.matrix());
          }},
         {"fm_forward",
          [=, this](Ops& o) {
@@ -318,6 +319,75 @@ TEST(Checked, AWrongLayerUpdateAfterRightGradientsIsFound) {
   EXPECT_THROW(checked->linear_backward_update(step_of(OptimizerRule::kSgd), calls.layer(values),
                                                {values, {}, {}, {}}, {calls.bias, {}, {}, {}}),
                Error);
+}
+
+/// The reference, which does not add what layers add to products.
+class Forgetful final : public reference::ReferenceOps {
+ public:
+  using ReferenceOps::run;
+  void run(const LinearForward& o) override {
+    LinearForward without = o;
+    without.added = {};
+    ReferenceOps::run(without);
+  }
+  void run(const LinearBackwardInput& o) override {
+    ReferenceOps::run(LinearBackwardInput{o.dz, o.w, o.dx});
+  }
+};
+
+TEST(Checked, WhatLayersAddToProductsIsChecked) {
+  for (const bool in_place : {false, true}) {
+    for (const bool forgets : {false, true}) {
+      Machine machine;
+      auto checked = make_checked_ops(forgets ? std::make_unique<Forgetful>()
+                                              : make_cpu_ops(*machine.device, *machine.stream, 2),
+                                      *machine.device, *machine.stream);
+      Calls calls;
+      Cells more = Cells::random(5, 6, 20);
+      LinearForward forward;
+      forward.x = calls.x.matrix(), forward.w = calls.w.matrix(), forward.bias = calls.bias;
+      forward.y = calls.y.matrix(), forward.added = in_place ? forward.y : more.matrix();
+      std::vector<float> values(48, 0.5f), aside(48, 0.5f);
+      LinearBackward backward = calls.layer(values);
+      if (in_place) calls.dx = Cells::random(5, 8, 21);
+      backward.dx = calls.dx.matrix();
+      backward.added = in_place ? backward.dx : calls.u.matrix();
+      const LinearBackwardInput input{calls.dz.matrix(), calls.w.matrix(), calls.dx.matrix(),
+                                      backward.added};
+      if (forgets) {
+        EXPECT_THROW(checked->run(forward), Error);
+        EXPECT_THROW(checked->run(backward), Error);
+        EXPECT_THROW(checked->run(input), Error);
+        continue;
+      }
+      EXPECT_NO_THROW(checked->run(forward));
+      EXPECT_NO_THROW(checked->run(backward));
+      EXPECT_NO_THROW(checked->run(input));
+      EXPECT_NO_THROW(checked->linear_backward_update(step_of(OptimizerRule::kSgd), backward,
+                                                      {aside, {}, {}, {}}, {}));
+    }
+  }
+}
+
+TEST(Checked, DifferencesOfLargeSumsOfCrossLayersPass) {
+  Machine machine;
+  auto checked = make_checked_ops(make_cpu_ops(*machine.device, *machine.stream, 2),
+                                  *machine.device, *machine.stream);
+  constexpr int64_t kRows = 20, kCols = 16;
+  Cells x0 = Cells::random(kRows, kCols, 1), t = Cells::random(3 * kRows, kCols, 2);
+  Cells dy = Cells::random(2 * kRows, kCols, 3), dz = Cells::random(kRows, kCols, 4);
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t c = 0; c < kCols; ++c) {
+      for (int64_t l = 0; l < 3; ++l) {
+        t.set(l * kRows + r, c, (l == 1 ? -1000.0f : 1000.0f) + t.at(l * kRows + r, c));
+      }
+      dy.set(r, c, 1e-3f * dy.at(r, c));
+      dy.set(kRows + r, c, dz.at(r, c) * (1 + 1e-4f * dy.at(kRows + r, c)));
+    }
+  }
+  Cells du(kRows, kCols), sum(kRows, kCols);
+  EXPECT_NO_THROW(checked->cross_input_backward(x0.matrix(), t.matrix(), dy.matrix(), dz.matrix(),
+                                                du.matrix(), sum.matrix()));
 }
 
 TEST(Checked, EveryOptimizerPassesInBf16Tables) {

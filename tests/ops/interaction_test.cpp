@@ -86,11 +86,11 @@ TEST_P(Interaction, AveragePoolAveragesTheColumnsThatExist) {
 TEST_P(Interaction, CrossMultipliesAndAdds) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t n : {1, 16, 37, 130}) {
-      Cells x0 = Cells::random(4, n, 1, type), u = Cells::random(4, n, 2, type);
-      Cells x = Cells::random(4, n, 3, type), dy = Cells::random(4, n, 4, type);
+      Cells x0 = Cells::random(4, n, 1, type), t = Cells::random(4, n, 2, type);
+      Cells dy = Cells::random(4, n, 4, type);
       Cells y(4, n, type), want(4, n, type), du(4, n, type), want_du(4, n, type);
-      ops->cross_forward(x0.matrix(), u.matrix(), x.matrix(), y.matrix());
-      reference->cross_forward(x0.matrix(), u.matrix(), x.matrix(), want.matrix());
+      ops->cross_forward(x0.matrix(), t.matrix(), y.matrix());
+      reference->cross_forward(x0.matrix(), t.matrix(), want.matrix());
       ops->cross_backward(x0.matrix(), dy.matrix(), du.matrix());
       reference->cross_backward(x0.matrix(), dy.matrix(), want_du.matrix());
       EXPECT_TRUE(close(y, want));
@@ -101,79 +101,53 @@ TEST_P(Interaction, CrossMultipliesAndAdds) {
 
 TEST_P(Interaction, TheGradientOfCrossLayersInputsIsSummedOverAllLayers) {
   struct Sizes {
-    int64_t b, dense, pooled;
+    int64_t b, n;
   };
-  for (const auto& [b, dense, pooled] :
-       {Sizes{1, 0, 1}, {5, 1, 1}, {3, 8, 24}, {4, 3, 34}, {2, 128, 8}, {300, 16, 112}}) {
+  for (const auto& [b, n] : {Sizes{1, 1}, {5, 2}, {1, 32}, {3, 32}, {4, 37}, {300, 128}}) {
     for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
       for (const int64_t layers : {1, 2, 3, 7}) {
         for (const int64_t spare : kSpare) {
-          const int64_t n = dense + pooled;
-          Cells u = Cells::random(layers * b, n, 1, type, spare);
-          Cells dy = Cells::random(layers * b, n, 2, type, spare);
+          Cells x0 = Cells::random(b, n, 4, type, spare);
+          Cells t = Cells::random(layers * b, n, 1, type, spare);
+          Cells dy = Cells::random((layers - 1) * b, n, 2, type, spare);
           Cells dz = Cells::random(b, n, 3, type, spare);
-          Cells dx(b, dense, type, spare), de(b, pooled, DType::kFloat32, spare);
-          Cells want_dx(b, dense, type, spare), want_de(b, pooled, DType::kFloat32, spare);
-          const Matrix to = dense > 0 ? dx.matrix() : Matrix();
-          ops->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), to, de.floats());
-          reference->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), want_dx.matrix(),
-                                          want_de.floats());
-          EXPECT_TRUE(close(de, want_de, layers + 1)) << b << " x " << n << ", " << layers;
-          if (dense > 0) EXPECT_TRUE(close(dx, want_dx, layers + 1)) << b << " x " << n;
+          Cells du(b, n, type, spare), want_du(b, n, type, spare);
+          Cells sum(b, n, type, spare), want(b, n, type, spare);
+          ops->cross_input_backward(x0.matrix(), t.matrix(), dy.matrix(), dz.matrix(), du.matrix(),
+                                    sum.matrix());
+          reference->cross_input_backward(x0.matrix(), t.matrix(), dy.matrix(), dz.matrix(),
+                                          want_du.matrix(), want.matrix());
+          EXPECT_TRUE(close(du, want_du)) << b << " x " << n << ", " << layers;
+          EXPECT_TRUE(close(sum, want, layers + 1)) << b << " x " << n << ", " << layers;
         }
       }
     }
   }
 }
 
-TEST_P(Interaction, TheGradientOfCrossLayersEmbeddingsIsRoundedOnce) {
-  struct Sizes {
-    int64_t b, dense, pooled;
-  };
-  for (const auto& [b, dense, pooled] :
-       {Sizes{1, 0, 1}, {5, 1, 1}, {3, 8, 24}, {4, 3, 34}, {2, 128, 8}, {300, 16, 112}}) {
-    for (const int64_t spare : kSpare) {
-      const int64_t n = dense + pooled;
-      Cells u = Cells::random(3 * b, n, 1, DType::kBFloat16, spare);
-      Cells dy = Cells::random(3 * b, n, 2, DType::kBFloat16, spare);
-      Cells dz = Cells::random(b, n, 3, DType::kBFloat16, spare);
-      Cells de(b, pooled, DType::kBFloat16, spare), want(b, pooled, DType::kBFloat16, spare);
-      Cells exact(b, pooled, DType::kFloat32, spare);
-      ops->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, de.matrix());
-      ops->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, exact.matrix());
-      for (int64_t r = 0; r < b; ++r) {
-        for (int64_t c = 0; c < pooled; ++c) want.set(r, c, exact.at(r, c));
-      }
-      EXPECT_TRUE(de.same_bits(want)) << b << " x " << n;
-      reference->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, want.matrix());
-      EXPECT_TRUE(close(de, want, 4)) << b << " x " << n;
-    }
-  }
-}
-
-TEST_P(Interaction, CrossLayersWithoutADenseGradientOrSamplesWriteNothingElse) {
-  Cells u = Cells::random(6, 11, 1), dy = Cells::random(6, 11, 2), dz = Cells::random(3, 11, 3);
-  Cells de(3, 7), want(3, 7), none(0, 4);
-  ops->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, de.floats());
-  reference->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, want.floats());
-  EXPECT_TRUE(close(de, want, 3));
-  ops->cross_input_backward(none.matrix(), none.matrix(), none.matrix(), {}, none.floats());
+TEST_P(Interaction, CrossLayersWithoutSamplesWriteNothing) {
+  Cells none(0, 4);
+  ops->cross_input_backward(none.matrix(), none.matrix(), none.matrix(), none.matrix(),
+                            none.matrix(), none.matrix());
 }
 
 TEST_P(Interaction, CrossIsOneFusedMultiplyAdd) {
   if (GetParam().isa == "baseline") GTEST_SKIP() << "these processors round the product";
   for (const int64_t cols : {3, 16, 37}) {
-    Cells x0 = Cells::random(9, cols, 1), u = Cells::random(9, cols, 2);
-    Cells x = Cells::random(9, cols, 3), y(9, cols), du(9, cols);
-    Cells dy = Cells::random(9, cols, 4), de(9, cols);
-    ops->cross_forward(x0.matrix(), u.matrix(), x.matrix(), y.matrix());
-    ops->cross_backward(x0.matrix(), x.matrix(), du.matrix());
-    ops->cross_input_backward(u.matrix(), dy.matrix(), x.matrix(), {}, de.floats());
+    Cells x0 = Cells::random(9, cols, 1), t = Cells::random(18, cols, 2);
+    Cells dy = Cells::random(9, cols, 3), dz = Cells::random(9, cols, 4);
+    Cells y(9, cols), du(9, cols), first(9, cols), sum(9, cols);
+    ops->cross_forward(x0.matrix(), t.matrix().row_range(0, 9), y.matrix());
+    ops->cross_backward(x0.matrix(), dz.matrix(), du.matrix());
+    ops->cross_input_backward(x0.matrix(), t.matrix(), dy.matrix(), dz.matrix(), first.matrix(),
+                              sum.matrix());
     for (int64_t r = 0; r < 9; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
-        EXPECT_EQ(y.at(r, c), std::fma(x0.at(r, c), u.at(r, c), x.at(r, c)));
-        EXPECT_EQ(de.at(r, c), std::fma(u.at(r, c), x.at(r, c), dy.at(r, c)));
-        EXPECT_EQ(du.at(r, c), x0.at(r, c) * x.at(r, c));
+        EXPECT_EQ(y.at(r, c), std::fma(x0.at(r, c), t.at(r, c), x0.at(r, c)));
+        EXPECT_EQ(du.at(r, c), x0.at(r, c) * dz.at(r, c));
+        EXPECT_EQ(first.at(r, c), x0.at(r, c) * dy.at(r, c));
+        const float lowest = std::fma(t.at(r, c), dy.at(r, c), dy.at(r, c));
+        EXPECT_EQ(sum.at(r, c), std::fma(t.at(r + 9, c) - t.at(r, c), dz.at(r, c), lowest));
       }
     }
   }

@@ -72,6 +72,75 @@ TEST_P(Linear, BackwardInputIsTheProductWithTheWeights) {
   }
 }
 
+/// A layer's product to which a matrix is added, which may be the result.
+void expect_added(Ops& ops, Ops& reference, const Layer& l, DType type, bool in_place) {
+  Cells x = Cells::random(l.batch, l.in, 1, type), w = Cells::random(l.out, l.in, 2, type);
+  Cells bias = Cells::random(1, l.out, 3).rounded_to(type);
+  const auto added = [&](int64_t cols) { return Cells::random(l.batch, cols, 4, type); };
+  const std::string what =
+      fmt::format("{} x {} -> {} {}, in place {}", l.batch, l.in, l.out, name_of(type), in_place);
+  for (const bool with_bias : {true, false}) {
+    Cells apart = added(l.out), got = added(l.out), want(l.batch, l.out, type);
+    if (!in_place) got = Cells(l.batch, l.out, type);
+    LinearForward forward;
+    forward.x = x.matrix(), forward.w = w.matrix();
+    if (with_bias) forward.bias = {bias.floats().data, static_cast<size_t>(l.out)};
+    forward.added = apart.matrix(), forward.y = want.matrix();
+    reference.run(forward);
+    forward.y = got.matrix();
+    if (in_place) forward.added = got.matrix();
+    ops.run(forward);
+    EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(l.in)) * 3)) << what;
+  }
+  Cells dz = Cells::random(l.batch, l.out, 5, type);
+  Cells apart = added(l.in), got = added(l.in), want(l.batch, l.in, type);
+  if (!in_place) got = Cells(l.batch, l.in, type);
+  reference.run(LinearBackwardInput{dz.matrix(), w.matrix(), want.matrix(), apart.matrix()});
+  ops.run(LinearBackwardInput{dz.matrix(), w.matrix(), got.matrix(),
+                              in_place ? got.matrix() : apart.matrix()});
+  EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(l.out)) * 3)) << what;
+}
+
+TEST_P(Linear, AddsAMatrixToAProduct) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Layer& l : kLayers) {
+      for (const bool in_place : {false, true}) expect_added(*ops, *reference, l, type, in_place);
+    }
+  }
+}
+
+TEST_P(Linear, WhatIsAddedToAProductIsRoundedOnce) {
+  // 1 + 2^-8 lies midway between neighbours in bf16. The product is a little more than 2^-8, but
+  // would be rounded to that.
+  for (const int64_t out : {1, 24}) {
+    for (const int64_t in : {1, 16}) {
+      const DType type = DType::kBFloat16;
+      Cells x(5, in, type), w(out, in, type), ones(5, out, type), y(5, out, type);
+      for (int64_t c = 0; c < in; ++c) {
+        for (int64_t r = 0; r < 5; ++r) x.set(r, c, c == 0 ? 0x1p-8f * (1 + 0x1p-7f) : 0);
+        for (int64_t r = 0; r < out; ++r) w.set(r, c, 1 - 0x1p-8f);
+      }
+      for (int64_t r = 0; r < 5; ++r) {
+        for (int64_t c = 0; c < out; ++c) ones.set(r, c, 1);
+      }
+      const std::vector<float> bias(static_cast<size_t>(out), 0);
+      LinearForward layer;
+      layer.x = x.matrix(), layer.w = w.matrix(), layer.bias = bias;
+      layer.y = y.matrix(), layer.added = ones.matrix();
+      ops->run(layer);
+      for (int64_t c = 0; c < out; ++c) EXPECT_EQ(y.at(4, c), 1 + 0x1p-7f) << in << " -> " << out;
+    }
+  }
+}
+
+TEST_P(Linear, TheInputGradientOfALayerWithoutOutputsIsWhatIsAdded) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    Cells dz(4, 0, type), w(0, 9, type), added = Cells::random(4, 9, 1, type), dx(4, 9, type);
+    ops->run(LinearBackwardInput{dz.matrix(), w.matrix(), dx.matrix(), added.matrix()});
+    EXPECT_TRUE(dx.same_bits(added));
+  }
+}
+
 TEST_P(Linear, BackwardWeightSumsOverTheBatch) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Layer& l : kLayers) {

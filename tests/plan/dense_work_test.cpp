@@ -53,7 +53,7 @@ TEST(DenseWorkOf, DotMultipliesFourVectors) {
 TEST(DenseWorkOf, CrossHasTwoProductsALayer) {
   EXPECT_EQ(text_of(dense_work(small_config(CrossConfig{2, 3}), false)),
             "13x7:98 without dx 7x4:32 | 16x3:48 3x16:64 16x3:48 3x16:64 | 16x5:85 5x1:6 | "
-            "forward 480 0 backward 768 0 | elements of 4, update 5340 of 445");
+            "forward 416 0 backward 672 0 | elements of 4, update 5340 of 445");
 }
 
 TEST(DenseWorkOf, Bf16HalvesActivationsAndAdamReadsItsState) {

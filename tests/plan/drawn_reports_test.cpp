@@ -171,10 +171,10 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen caches", "d5adeec5b5ed7c10"},
                                                         {"largest", "5a6c99f4c471d737"},
                                                         {"limited report", "871eb6a702dc8480"},
-                                                        {"machine report", "4b84feaa17ce1dcc"},
+                                                        {"machine report", "d6028f4d430984a7"},
                                                         {"report", "538ea143070defcc"},
-                                                        {"steps", "a803359bac3f0bb4"},
-                                                        {"unfused steps", "f849ef7456c8a8bf"}}));
+                                                        {"steps", "a433261833cc58e1"},
+                                                        {"unfused steps", "e7e6d71f9247fb3d"}}));
 }
 
 }  // namespace

@@ -64,19 +64,23 @@ struct AveragePoolBackward {
   }
 };
 
-/// y = x0 ⊙ u + x, all [b, n]. In a cross layer u = U(Vx) + bias.
+// Cross layers. With x_0 the input, layer l < L computes u_l = U_l(V_l x_l) + bias_l and
+// x_{l+1} = x_0 ⊙ u_l + x_l. So x_{l+1} = x_0 ⊙ t_l + x_0 with t_l = u_0 + ... + u_l: a product
+// adds t_{l-1} to u_l, and a pass of a layer reads two matrices. Backward, dy_l is the gradient of
+// x_l.
+
+/// y = x0 ⊙ t + x0, all [b, n].
 struct CrossForward {
-  Matrix x0, u, x, y;
+  Matrix x0, t, y;
 
   static constexpr const char* kName = "cross_forward";
   template <class V>
   void operands(V& v) {
-    v.in("x0", x0), v.in("u", u), v.in("x", x), v.out("y", y, sum_of(2));
+    v.in("x0", x0), v.in("t", t), v.out("y", y, sum_of(2));
   }
 };
 
-/// du = x0 ⊙ dy, all [b, n]: the gradient of u in a cross layer. The layer's own part of the
-/// gradient of x is dy itself. CrossInputBackward computes the gradient of x0.
+/// du = x0 ⊙ dy, all [b, n]: the gradient of u_l, from that of x_{l+1}.
 struct CrossBackward {
   Matrix x0, dy, du;
 
@@ -87,23 +91,26 @@ struct CrossBackward {
   }
 };
 
-/// The gradient of x0 = [x, e] through L cross layers: [dx, de] = dy_0 + Σ_l u_l ⊙ dy_{l+1}. u_l is
-/// u of layer l, dy_l the gradient of its input, and dy_L = dz that of the last layer's output.
-/// Summed in fp32, in the order of l. An element is rounded once, to the type of dx or de.
+/// The last pass of the backward of L cross layers: du = x0 ⊙ dy_1 of the first layer, and
+/// sum = dy_1 + Σ_l u_l ⊙ dy_{l+1}, u_l = t_l - t_{l-1}, u_0 = t_0. The gradient of x0 is the sum
+/// and the gradient through the first layer's products. Summed in fp32, in the order of l, and
+/// rounded once.
 struct CrossInputBackward {
-  Matrix u;   ///< [L·b, n], layer by layer
-  Matrix dy;  ///< [L·b, n], dy_0 first
-  Matrix dz;  ///< [b, n]
-  Matrix dx;  ///< [b, n - W]; not computed if it has no data
-  Matrix de;  ///< [b, W]; fp32, or the type of dx
+  Matrix x0;   ///< [b, n]
+  Matrix t;    ///< [L·b, n], t_0 first
+  Matrix dy;   ///< [(L-1)·b, n], dy_1 first; not read if L is 1
+  Matrix dz;   ///< [b, n], dy_L
+  Matrix du;   ///< [b, n]
+  Matrix sum;  ///< [b, n]
 
-  int64_t layers() const { return dz.rows == 0 ? 0 : u.rows / dz.rows; }
+  int64_t layers() const { return dz.rows == 0 ? 0 : t.rows / dz.rows; }
 
   static constexpr const char* kName = "cross_input_backward";
   template <class V>
   void operands(V& v) {
-    v.in("u", u), v.in("dy", dy), v.in("dz", dz);
-    v.out("dx", dx, sum_of(layers() + 1)), v.out("de", de, sum_of(layers() + 1));
+    v.in("x0", x0), v.in("t", t), v.in("dz", dz);
+    if (layers() > 1) v.in("dy", dy);
+    v.out("du", du), v.out("sum", sum, {.terms = 2 * layers() + 1});
   }
 };
 

@@ -16,9 +16,9 @@ struct ReluMask {
   bool written = false;  ///< by the last forward
 };
 
-/// z = x wᵀ + bias, y = act(z). z is written only if needs_input(act). act may be computed from z
-/// before or after z is rounded. An execution may round the bias to bf16 if y is bf16. A NaN stays
-/// a NaN, except in relu with a bias on a GPU.
+/// z = x wᵀ + bias + added, y = act(z). z is written only if needs_input(act). act may be computed
+/// from z before or after z is rounded. An execution may round the bias to bf16 if y is bf16. A NaN
+/// stays a NaN, except in relu with a bias on a GPU.
 struct LinearForward {
   Matrix x;                ///< [b, in]
   Matrix w;                ///< [out, in]
@@ -26,6 +26,9 @@ struct LinearForward {
   Activation act = Activation::kNone;
   Matrix y;  ///< [b, out]
   Matrix z;  ///< [b, out], or null
+  /// [b, out] of y's type; may be y. Null: nothing is added. Only if act is kNone, and x and w have
+  /// columns. The sum is rounded once.
+  Matrix added = {};
 
   // Read only if Ops::fuses_layers().
   View<const BFloat16> rounded_bias = {};  ///< the bias rounded to bf16, or empty
@@ -35,21 +38,25 @@ struct LinearForward {
   template <class V>
   void operands(V& v) {
     v.in("x", x), v.in("w", w), v.in("bias", bias), v.in("rounded bias", rounded_bias);
+    if (added.data) v.in("added", added);
     v.out("y", y);
     if (needs_input(act)) v.out("z", z);
   }
 };
 
-/// dx = dz w.
+/// dx = dz w + added, rounded once.
 struct LinearBackwardInput {
-  Matrix dz;  ///< [b, out]
-  Matrix w;   ///< [out, in]
-  Matrix dx;  ///< [b, in]
+  Matrix dz;          ///< [b, out]
+  Matrix w;           ///< [out, in]
+  Matrix dx;          ///< [b, in]
+  Matrix added = {};  ///< [b, in] of dx's type; may be dx. Null: nothing is added
 
   static constexpr const char* kName = "linear_backward_input";
   template <class V>
   void operands(V& v) {
-    v.in("dz", dz), v.in("w", w), v.out("dx", dx, sum_of(dz.cols));
+    v.in("dz", dz), v.in("w", w);
+    if (added.data) v.in("added", added);
+    v.out("dx", dx, sum_of(dz.cols + (added.data ? 1 : 0)));
   }
 };
 
@@ -108,9 +115,9 @@ struct LinearBackward {
   Matrix dx;             ///< [b, in], or null
   MatrixView<float> dw;  ///< [out, in]; null, if deferred: dw and dbias are left out
   View<float> dbias;     ///< [out], or empty
+  Matrix added;          ///< [b, in] dx = dz w + added, rounded once; may be dx. Null: nothing
 
   // Only if Ops::fuses_layers().
-  Matrix added;                 ///< [b, in] dx = dz w + added; may be dx. Null: nothing is added
   LayerBelow* below = nullptr;  ///< dx ← dx ⊙ act'(z) of the layer below
   /// dw and dbias may be computed later, on Ops::gradient_stream(). Until then dy and x must keep
   /// their values.
@@ -122,6 +129,7 @@ struct LinearBackward {
     if (needs_input(act)) v.in("z", z);
     if (act != Activation::kNone) v.in("y", y);
     v.inout("dy", dy), v.in("x", x), v.in("w", w);
+    if (added.data) v.in("added", added);
     if (dx.data) v.out("dx", dx);
     v.out("dw", dw), v.out("dbias", dbias);
   }

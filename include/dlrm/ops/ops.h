@@ -110,10 +110,10 @@ class Ops {
   void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) {
     run(AveragePoolBackward{dy, window, de});
   }
-  void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) { run(CrossForward{x0, u, x, y}); }
+  void cross_forward(Matrix x0, Matrix t, Matrix y) { run(CrossForward{x0, t, y}); }
   void cross_backward(Matrix x0, Matrix dy, Matrix du) { run(CrossBackward{x0, dy, du}); }
-  void cross_input_backward(Matrix u, Matrix dy, Matrix dz, Matrix dx, Matrix de) {
-    run(CrossInputBackward{u, dy, dz, dx, de});
+  void cross_input_backward(Matrix x0, Matrix t, Matrix dy, Matrix dz, Matrix du, Matrix sum) {
+    run(CrossInputBackward{x0, t, dy, dz, du, sum});
   }
 
   void bce_with_logits(Matrix logits, const Targets& targets, float scale, View<double> loss,

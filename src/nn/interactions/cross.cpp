@@ -15,6 +15,7 @@ class Cross final : public Interaction {
         device_(setup.context.device),
         compute_(setup.compute),
         max_batch_(setup.max_batch),
+        dense_(setup.inputs.dense),
         embeddings_(setup.inputs.embeddings),
         rank_(config.rank),
         deferred_(setup.ops.gradient_stream() != nullptr) {
@@ -35,7 +36,6 @@ class Cross final : public Interaction {
       layers_.push_back(std::move(layer));
     }
     gates_ = buffer(n, config.layers);
-    de_ = buffer(embeddings_);
     input_gradients_ = buffer(n, config.layers);
     const int64_t kept = deferred_ ? config.layers : 1;
     gate_gradients_ = buffer(n, kept);
@@ -45,7 +45,9 @@ class Cross final : public Interaction {
   Matrix place_of_embeddings() const override { return concat_->place_of_embeddings(); }
 
   Matrix place_of_gradients(const Matrix&) override {
-    return {de_.data(), compute_, max_batch_, embeddings_, row_stride(device_, embeddings_)};
+    const Matrix all(input_gradients_.data(), compute_, max_batch_, width(),
+                     row_stride(device_, width()));
+    return all.columns(dense_, embeddings_);
   }
 
   Matrix forward(Matrix x, Matrix e, const Progress& progress) override {
@@ -61,8 +63,9 @@ class Cross final : public Interaction {
       second.w = parameters_.weight(layer.u);
       second.bias = parameters_.bias(layer.bias);
       second.rounded_bias = parameters_.rounded_bias(layer.bias);
+      if (i > 0) second.added = block(gates_, width(), i - 1);
       ops_.run(second);
-      ops_.cross_forward(x0_, gate, last_, y);
+      ops_.cross_forward(x0_, gate, y);
       last_ = y;
       progress();
     }
@@ -76,14 +79,23 @@ class Cross final : public Interaction {
       const Matrix dinput = block(input_gradients_, width(), i);
       const size_t at_block = deferred_ ? i : 0;
       const Matrix dgate = block(gate_gradients_, width(), at_block);
-      ops_.cross_backward(x0_, dy, dgate);
-      products_backward(layers_[i], input, dy, dgate, block(low_gradients_, rank_, at_block),
+      Matrix added = dy;
+      if (i > 0) {
+        ops_.cross_backward(x0_, dy, dgate);
+      } else {
+        // The gradient of x0 is complete when the product has added to the sum.
+        added = dinput;
+        ops_.cross_input_backward(x0_, blocks(gates_), above_first(), dz, dgate, added);
+      }
+      products_backward(layers_[i], input, added, dgate, block(low_gradients_, rank_, at_block),
                         dinput);
       dy = dinput;
       parameters_.gradients_ready_from(layers_[i].v);
       progress();
     }
-    ops_.cross_input_backward(blocks(gates_), blocks(input_gradients_), dz, dx, de);
+    if (dx.data) ops_.convert(dy.columns(0, dense_), dx);
+    const Matrix embeddings = dy.columns(dense_, embeddings_);
+    if (de.data != embeddings.data) ops_.convert(embeddings, de);
   }
 
   int64_t width() const override { return concat_->width(); }
@@ -101,21 +113,11 @@ class Cross final : public Interaction {
   };
 
   /// Computes the gradients of U, V and the bias from that of U(Vx)+b, and the gradient of the
-  /// layer's input: that through the products, plus dy.
-  void products_backward(const Layer& layer, Matrix input, Matrix dy, Matrix dgate, Matrix dlow,
+  /// layer's input: that through the products, plus `added`.
+  void products_backward(const Layer& layer, Matrix input, Matrix added, Matrix dgate, Matrix dlow,
                          Matrix dinput) {
-    const Matrix low = at(layer.low, rank_);
-    if (!ops_.fuses_layers()) {
-      ops_.linear_backward_weight(dgate, low, parameters_.weight_gradient(layer.u),
-                                  parameters_.bias_gradient(layer.bias));
-      ops_.linear_backward_input(dgate, parameters_.weight(layer.u), dlow);
-      ops_.linear_backward_weight(dlow, input, parameters_.weight_gradient(layer.v), {});
-      ops_.linear_backward_input(dlow, parameters_.weight(layer.v), dinput);
-      ops_.add(dy, dinput);
-      return;
-    }
     LinearBackward second;
-    second.dy = dgate, second.x = low, second.dx = dlow;
+    second.dy = dgate, second.x = at(layer.low, rank_), second.dx = dlow;
     second.w = parameters_.weight(layer.u);
     second.dw = parameters_.weight_gradient(layer.u);
     second.dbias = parameters_.bias_gradient(layer.bias);
@@ -125,7 +127,7 @@ class Cross final : public Interaction {
     first.dy = dlow, first.x = input, first.dx = dinput;
     first.w = parameters_.weight(layer.v);
     first.dw = parameters_.weight_gradient(layer.v);
-    first.added = dy;
+    first.added = added;
     parameters_.linear_backward_of(first, layer.v);
   }
 
@@ -138,6 +140,11 @@ class Cross final : public Interaction {
     all.rows *= static_cast<int64_t>(layers_.size());
     return all;
   }
+  /// The gradients of the inputs of all layers but the first.
+  Matrix above_first() const {
+    const Matrix all = blocks(input_gradients_);
+    return all.row_range(x0_.rows, all.rows - x0_.rows);
+  }
   Matrix block(const Buffer& buffer, int64_t columns, size_t i) const {
     const Matrix first = at(buffer, columns);
     return first.row_range(static_cast<int64_t>(i) * first.rows, first.rows);
@@ -148,13 +155,12 @@ class Cross final : public Interaction {
   std::unique_ptr<Interaction> concat_;
   Device& device_;
   DType compute_;
-  int64_t max_batch_, embeddings_;
+  int64_t max_batch_, dense_, embeddings_;
   int64_t rank_;
   bool deferred_;  // gradients of weights are, so their operands are kept
   std::vector<Layer> layers_;
-  Buffer gates_;                           // of each layer: U(Vx)+b [b, n]
-  Buffer de_;                              // dE [b, W]
-  Buffer input_gradients_;                 // of each layer: the gradient of its input [b, n]
+  Buffer gates_;            // of each layer: U(Vx)+b, and those of the layers before it [b, n]
+  Buffer input_gradients_;  // of each layer: the gradient of its input [b, n]; x0's first
   Buffer gate_gradients_, low_gradients_;  // of each layer if deferred, otherwise of one
   Matrix x0_, last_;
 };

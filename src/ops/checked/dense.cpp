@@ -30,22 +30,30 @@ auto through(Activation act, DType type, const Before& before, const Copy& sizes
 }  // namespace
 
 void CheckedOps::check(const LinearForward& o) {
-  const auto& [x, w, bias, act, y, z, rounded_bias, mask] = o;
+  const auto& [x, w, bias, act, y, z, added, rounded_bias, mask] = o;
+  const Copy in = host_.of(x), weights = host_.of(w), biases = host_.of(as_row(bias));
+  const Copy more = host_.of(added);
   chosen_->run(o);
-  const Copy in = host_.of(x), weights = host_.of(w), added = host_.of(as_row(bias));
   const Copy want = Copy::empty_like(y, y.type), want_z = Copy::empty_like(y, y.type);
   const Copy sizes = Copy::empty_like(y, DType::kFloat32);
   const auto row = [](const Copy& c) {
     return View<const float>(c.floats().data, static_cast<size_t>(c.matrix().cols));
   };
-  reference_.linear_forward(in.matrix(), weights.matrix(), row(added), act, want.matrix(),
-                            want_z.matrix());
-  reference_.linear_forward(
-      Copy::magnitude(in.matrix()).matrix(), Copy::magnitude(weights.matrix()).matrix(),
-      row(Copy::magnitude(added.matrix())), Activation::kNone, sizes.matrix(), {});
+  const auto or_none = [&](const Copy& c) { return added.data ? c.matrix() : Matrix(); };
+  reference_.run(LinearForward{in.matrix(), weights.matrix(), row(biases), act, want.matrix(),
+                               want_z.matrix(), or_none(more)});
+  const Copy biases_size = Copy::magnitude(biases.matrix());
+  const Copy more_size = Copy::magnitude(more.matrix());
+  reference_.run(LinearForward{Copy::magnitude(in.matrix()).matrix(),
+                               Copy::magnitude(weights.matrix()).matrix(),
+                               row(biases_size),
+                               Activation::kNone,
+                               sizes.matrix(),
+                               {},
+                               or_none(more_size)});
   const bool rounds_bias = y.type == DType::kBFloat16 && !bias.empty();
   const auto of_z = [&, of_sum = sums(x.cols, sizes)](int64_t r, int64_t c) {
-    return of_sum(r, c) + (rounds_bias ? 0x1p-8 * std::abs(added.at(0, c)) : 0.0);
+    return of_sum(r, c) + (rounds_bias ? 0x1p-8 * std::abs(biases.at(0, c)) : 0.0);
   };
   const Subject s = subject("linear_forward", product_shape(x, w));
   if (needs_input(act)) expect_close(s, "z", host_.of(z).matrix(), want_z.matrix(), of_z);

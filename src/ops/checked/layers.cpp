@@ -54,7 +54,7 @@ class UpdateAgain {
 /// The operands and results of a layer's backward in the host's memory.
 struct HostLayer {
   Activation act;
-  Copy y, z, dy, x, w, dx, dw, dbias;
+  Copy y, z, dy, x, w, added, dx, dw, dbias;
 
   HostLayer(HostImage& host, const LinearBackward& l)
       : act(l.act),
@@ -63,6 +63,7 @@ struct HostLayer {
         dy(host.of(l.dy)),
         x(host.of(l.x)),
         w(host.of(l.w)),
+        added(host.of(l.added)),
         dx(Copy::empty_like(l.dx, l.dx.type)),
         dw(l.dw.rows, l.dw.cols, DType::kFloat32),
         dbias(1, static_cast<int64_t>(l.dbias.size()), DType::kFloat32) {}
@@ -72,6 +73,7 @@ struct HostLayer {
     l.act = act;
     l.y = y.matrix(), l.z = z.matrix(), l.dy = dy.matrix(), l.x = x.matrix(), l.w = w.matrix();
     if (dx.matrix().cols > 0) l.dx = dx.matrix();
+    if (added.matrix().cols > 0) l.added = added.matrix();
     l.dw = dw.floats();
     l.dbias = {dbias.floats().data, static_cast<size_t>(dbias.matrix().cols)};
     return l;
@@ -89,6 +91,10 @@ class Aside {
         dbias_(device, l.dbias.size(), "checked gradients") {
     layer_.dy = Matrix(dy_.data(), l.dy.type, l.dy.rows, l.dy.cols);
     if (l.dx.data) layer_.dx = Matrix(dx_.data(), l.dx.type, l.dx.rows, l.dx.cols);
+    if (l.added.data && l.added.data == l.dx.data) {
+      ops.convert(l.added, layer_.dx);
+      layer_.added = layer_.dx;
+    }
     layer_.dw = {dw_.data(), l.dw.rows, l.dw.cols};
     layer_.dbias = dbias_.view();
     ops.convert(l.dy, layer_.dy);
@@ -137,6 +143,7 @@ void CheckedOps::run_backward(const Subject& s, const LinearBackward& layer) {
       gradient_size(layer.act, Copy::magnitude(want.dy.matrix()), Copy::magnitude(before.matrix()));
   sizes.x = Copy::magnitude(want.x.matrix());
   sizes.w = Copy::magnitude(want.w.matrix());
+  sizes.added = Copy::magnitude(want.added.matrix());
   if (layer.dx.data) {
     sizes.dx = Copy(layer.dx.rows, layer.dx.cols, DType::kFloat32);
   }

@@ -47,7 +47,8 @@ class CpuOps final : public Ops {
   /// Tensorwise rules: updates the state of a whole tensor and returns the factor of its step.
   float update_state(const OptimizerStep& step, const DenseTensor& tensor, View<const float> g);
   /// y = act(x wᵀ + bias) for none and ReLU.
-  void layer_outputs(Matrix x, Matrix w, View<const float> bias, Activation act, Matrix y);
+  void layer_outputs(Matrix x, Matrix w, View<const float> bias, Matrix added, Activation act,
+                     Matrix y);
   /// The layer's backward in our own code, with the update if `update.step` is given.
   void small_backward(const LinearBackward& layer, LayerBackward update, const DenseTensor* bias);
   /// At least `floats` floats for each part. A part has the same memory in every operation, so that

@@ -183,10 +183,11 @@ bool all_finite(const Matrix& x, int64_t r0, int64_t r1) {
 void cross_forward(const CrossForward& o, int64_t r0, int64_t r1) {
   with_type(o.y.type, [&]<class T>(T) {
     for (int64_t r = r0; r < r1; ++r) {
-      const T *a = row_of<T>(o.x0, r), *b = row_of<T>(o.u, r), *c = row_of<T>(o.x, r);
+      const T *a = row_of<T>(o.x0, r), *t = row_of<T>(o.t, r);
       T* out = row_of<T>(o.y, r);
       for_pieces(o.y.cols, [&]<int N>(int64_t i) {
-        store<N>(out + i, multiply_add<N>(load<N>(a + i), load<N>(b + i), load<N>(c + i)));
+        const Floats<N> x0 = load<N>(a + i);
+        store<N>(out + i, multiply_add<N>(x0, load<N>(t + i), x0));
       });
     }
   });
@@ -203,34 +204,29 @@ void cross_backward(const CrossBackward& o, int64_t r0, int64_t r1) {
   });
 }
 
-/// The gradient of N columns of x0 from column c of row r.
 template <class T, int N>
-inline Floats<N> cross_input_gradient(const CrossInputBackward& o, int64_t r, int64_t c) {
+inline void cross_input_gradients(const CrossInputBackward& o, int64_t r, int64_t c) {
   const int64_t b = o.dz.rows, layers = o.layers();
-  Floats<N> sum = load<N>(row_of<T>(o.dy, r) + c);
-  for (int64_t l = 0; l < layers; ++l) {
-    const T* above = l + 1 < layers ? row_of<T>(o.dy, (l + 1) * b + r) : row_of<T>(o.dz, r);
-    sum = multiply_add<N>(load<N>(row_of<T>(o.u, l * b + r) + c), load<N>(above + c), sum);
+  const auto above = [&](int64_t l) {  // the gradient of the output of layer l
+    return load<N>((l + 1 < layers ? row_of<T>(o.dy, l * b + r) : row_of<T>(o.dz, r)) + c);
+  };
+  const auto gate = [&](int64_t l) { return load<N>(row_of<T>(o.t, l * b + r) + c); };
+  const Floats<N> first = above(0);
+  Floats<N> below = gate(0);
+  Floats<N> sum = multiply_add<N>(below, first, first);
+  for (int64_t l = 1; l < layers; ++l) {
+    const Floats<N> here = gate(l);
+    sum = multiply_add<N>(here - below, above(l), sum);
+    below = here;
   }
-  return sum;
+  store<N>(row_of<T>(o.du, r) + c, load<N>(row_of<T>(o.x0, r) + c) * first);
+  store<N>(row_of<T>(o.sum, r) + c, sum);
 }
 
 void cross_input_backward(const CrossInputBackward& o, int64_t r0, int64_t r1) {
   with_type(o.dz.type, [&]<class T>(T) {
-    const int64_t dense = o.dz.cols - o.de.cols;
     for (int64_t r = r0; r < r1; ++r) {
-      if (o.dx.data) {
-        T* to = row_of<T>(o.dx, r);
-        for_pieces(dense, [&]<int N>(int64_t c) {
-          store<N>(to + c, cross_input_gradient<T, N>(o, r, c));
-        });
-      }
-      with_type(o.de.type, [&]<class E>(E) {
-        E* to = row_of<E>(o.de, r);
-        for_pieces(o.de.cols, [&]<int N>(int64_t c) {
-          store<N>(to + c, cross_input_gradient<T, N>(o, r, dense + c));
-        });
-      });
+      for_pieces(o.dz.cols, [&]<int N>(int64_t c) { cross_input_gradients<T, N>(o, r, c); });
     }
   });
 }

@@ -18,14 +18,14 @@ constexpr int64_t kBackwardOutputs = 8;
 
 bool is_smooth(Activation act) { return act != Activation::kNone && act != Activation::kRelu; }
 
-bool small_forward_serves(const Matrix& x, const Matrix& w, const Matrix& y) {
-  return x.type == DType::kFloat32 && y.type == DType::kFloat32 && x.rows <= kForwardSamples &&
-         x.cols >= kForwardInputs && w.rows >= kBackwardOutputs;
+bool small_forward_serves(const Matrix& x, const Matrix& w, const Matrix& added, const Matrix& y) {
+  return !added.data && x.type == DType::kFloat32 && y.type == DType::kFloat32 &&
+         x.rows <= kForwardSamples && x.cols >= kForwardInputs && w.rows >= kBackwardOutputs;
 }
 
 bool small_backward_serves(const LinearBackward& l) {
-  return l.x.type == DType::kFloat32 && l.dy.type == DType::kFloat32 && l.dw.stride == l.dw.cols &&
-         l.x.rows > 0 && l.x.cols > 0 && l.x.rows <= kBackwardSamples &&
+  return !l.added.data && l.x.type == DType::kFloat32 && l.dy.type == DType::kFloat32 &&
+         l.dw.stride == l.dw.cols && l.x.rows > 0 && l.x.cols > 0 && l.x.rows <= kBackwardSamples &&
          l.w.rows >= kBackwardOutputs;
 }
 
@@ -49,16 +49,17 @@ struct OutputParts {
 }  // namespace
 
 void CpuOps::run(const LinearForward& o) {
-  if (!is_smooth(o.act)) return layer_outputs(o.x, o.w, o.bias, o.act, o.y);
+  if (!is_smooth(o.act)) return layer_outputs(o.x, o.w, o.bias, o.added, o.act, o.y);
   const Matrix sums = needs_input(o.act) ? o.z : o.y;
-  layer_outputs(o.x, o.w, o.bias, Activation::kNone, sums);
+  layer_outputs(o.x, o.w, o.bias, {}, Activation::kNone, sums);
   parallel_ranges(threads_, o.y.rows, o.y.cols * kSmoothCost, kGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.activate(o.act, sums, o.y, r0, r1); });
 }
 
-void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Activation act, Matrix y) {
+void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Matrix added, Activation act,
+                           Matrix y) {
   if (y.rows == 0 || y.cols == 0) return;
-  if (y.cols == 1 || x.cols == 0) {
+  if (!added.data && (y.cols == 1 || x.cols == 0)) {
     parallel_ranges(threads_, y.rows, x.cols, kGrain, [&](int64_t r0, int64_t r1) {
       for (int64_t o = 0; o < y.cols; ++o) {
         const float b = bias.empty() ? 0.0f : bias[static_cast<size_t>(o)];
@@ -67,9 +68,9 @@ void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Activatio
     });
     return;
   }
-  const float* added = bias.empty() ? nullptr : bias.data();
-  if (small_forward_serves(x, w, y)) {
-    const LayerForward layer{x.f32(), w.f32(), added, act, y.f32()};
+  const float* biases = bias.empty() ? nullptr : bias.data();
+  if (small_forward_serves(x, w, added, y)) {
+    const LayerForward layer{x.f32(), w.f32(), biases, act, y.f32()};
     const OutputParts parts(threads_, x.rows, w);
     const ThreadScratch scratch = thread_scratch(kernels_.layer_forward_scratch(x.cols));
     return parallel(parts.count, [&](int part) {
@@ -77,22 +78,23 @@ void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Activatio
       kernels_.layer_forward(layer, outputs.begin, outputs.end, scratch(part));
     });
   }
-  products_.forward(x, w, added, y);
+  products_.forward(x, w, biases, added, y);
   if (act == Activation::kNone) return;
   parallel_ranges(threads_, y.rows, y.cols, kGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.relu(y, r0, r1); });
 }
 
 void CpuOps::run(const LinearBackwardInput& o) {
-  const auto& [dz, w, dx] = o;
+  const auto& [dz, w, dx, added] = o;
   if (dx.rows == 0 || dx.cols == 0) return;
+  if (dz.cols == 0 && added.data) return convert(added, dx);
   if (dz.cols == 0) {
     for (int64_t r = 0; r < dx.rows; ++r) {
       fill_zero(dx.element(r, 0), dx.cols * static_cast<int64_t>(size_of(dx.type)));
     }
     return;
   }
-  products_.backward_input(dz, w, dx);
+  products_.backward_input(dz, w, added, dx);
 }
 
 void CpuOps::run(const LinearBackwardWeight& o) {

@@ -1,6 +1,7 @@
 #include "cpu/products.h"
 
 #include <array>
+#include <cstring>
 #include <unordered_map>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -23,6 +24,7 @@ struct Shape {
   bool transposed_a = false, transposed_b = false;
   DType in = DType::kFloat32, out = DType::kFloat32;
   bool bias = false;
+  bool sum = false;  ///< the product is added to what c holds
   bool operator==(const Shape&) const = default;
 };
 
@@ -36,7 +38,7 @@ struct ShapeHash {
                               s.ldc,
                               static_cast<int64_t>(s.in),
                               static_cast<int64_t>(s.out),
-                              s.transposed_a * 4 + s.transposed_b * 2 + s.bias};
+                              s.sum * 8 + s.transposed_a * 4 + s.transposed_b * 2 + s.bias};
     return hash_bytes(fields, sizeof fields);
   }
 };
@@ -89,7 +91,7 @@ class Products::Impl {
   bool native_bf16() const { return native_bf16_; }
 
   void multiply(Matrix a, bool transposed_a, Matrix b, bool transposed_b, const float* bias,
-                Matrix c) {
+                const Matrix& added, Matrix c) {
     const Matrix result = c;
     const bool widen = a.type == DType::kBFloat16 && !native_bf16_;
     if (widen) {
@@ -97,6 +99,7 @@ class Products::Impl {
       b = widened(b, wide_b_);
       if (c.type == DType::kBFloat16) c = in_fp32(c, wide_c_);
     }
+    if (added.data && added.data != c.data) convert(added, c);
     Shape s;
     s.m = c.rows;
     s.n = c.cols;
@@ -109,8 +112,9 @@ class Products::Impl {
     s.in = a.type;
     s.out = c.type;
     s.bias = bias != nullptr;
+    s.sum = added.data != nullptr;
     run(s, a.data, b.data, bias, c.data);
-    if (widen && result.type == DType::kBFloat16) narrow(c, result);
+    if (c.data != result.data) convert(c, result);
   }
 
  private:
@@ -147,6 +151,11 @@ class Products::Impl {
     const memory::desc bias({1, s.n}, memory::data_type::f32, memory::dims{s.n, 1});
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (s.sum) {
+      dnnl::post_ops after;
+      after.append_sum();
+      attributes.set_post_ops(after);
+    }
     try {
       const dnnl::matmul::primitive_desc description(
           s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes,
@@ -171,19 +180,23 @@ class Products::Impl {
 
   Matrix widened(const Matrix& m, Array<float>& space) {
     const Matrix wide = in_fp32(m, space);
-    parallel_ranges(threads_, m.rows, m.cols, 16384, [&](int64_t r0, int64_t r1) {
-      for (int64_t r = r0; r < r1; ++r) {
-        kernels_.to_float(m.type, m.element(r, 0), static_cast<float*>(wide.element(r, 0)), m.cols);
-      }
-    });
+    convert(m, wide);
     return wide;
   }
 
-  void narrow(const Matrix& wide, const Matrix& m) {
-    parallel_ranges(threads_, m.rows, m.cols, 16384, [&](int64_t r0, int64_t r1) {
+  /// Copies `from` to `to`. One of them is fp32, or both have one type.
+  void convert(const Matrix& from, const Matrix& to) {
+    parallel_ranges(threads_, to.rows, to.cols, 16384, [&](int64_t r0, int64_t r1) {
       for (int64_t r = r0; r < r1; ++r) {
-        kernels_.from_float(m.type, static_cast<const float*>(wide.element(r, 0)), m.element(r, 0),
-                            m.cols);
+        const void* source = from.element(r, 0);
+        void* target = to.element(r, 0);
+        if (from.type == to.type) {
+          std::memcpy(target, source, static_cast<size_t>(to.cols) * size_of(to.type));
+        } else if (to.type == DType::kFloat32) {
+          kernels_.to_float(from.type, source, static_cast<float*>(target), to.cols);
+        } else {
+          kernels_.from_float(to.type, static_cast<const float*>(source), target, to.cols);
+        }
       }
     });
   }
@@ -206,16 +219,18 @@ Products::~Products() = default;
 
 bool Products::native_bf16() const { return impl_->native_bf16(); }
 
-void Products::forward(const Matrix& x, const Matrix& w, const float* bias, const Matrix& y) {
-  impl_->multiply(x, false, w, true, bias, y);
+void Products::forward(const Matrix& x, const Matrix& w, const float* bias, const Matrix& added,
+                       const Matrix& y) {
+  impl_->multiply(x, false, w, true, bias, added, y);
 }
 
-void Products::backward_input(const Matrix& dz, const Matrix& w, const Matrix& dx) {
-  impl_->multiply(dz, false, w, false, nullptr, dx);
+void Products::backward_input(const Matrix& dz, const Matrix& w, const Matrix& added,
+                              const Matrix& dx) {
+  impl_->multiply(dz, false, w, false, nullptr, added, dx);
 }
 
 void Products::backward_weight(const Matrix& dz, const Matrix& x, const MatrixView<float>& dw) {
-  impl_->multiply(dz, true, x, false, nullptr, dw);
+  impl_->multiply(dz, true, x, false, nullptr, {}, dw);
 }
 
 }  // namespace dlrm::cpu

@@ -21,11 +21,12 @@ class Products {
   Products(Device& device, const Kernels& kernels, int threads, bool allow_bf16);
   ~Products();
 
-  /// y = x wᵀ + bias; no bias if it is null. (oneDNN's ReLU would turn a NaN into 0.) x [m, k],
-  /// w [n, k], y [m, n].
-  void forward(const Matrix& x, const Matrix& w, const float* bias, const Matrix& y);
-  /// dx = dz w.
-  void backward_input(const Matrix& dz, const Matrix& w, const Matrix& dx);
+  /// y = x wᵀ + bias + added; without what is null. (oneDNN's ReLU would turn a NaN into 0.)
+  /// x [m, k], w [n, k], y and added [m, n] of one type. The sum is rounded once.
+  void forward(const Matrix& x, const Matrix& w, const float* bias, const Matrix& added,
+               const Matrix& y);
+  /// dx = dz w + added.
+  void backward_input(const Matrix& dz, const Matrix& w, const Matrix& added, const Matrix& dx);
   /// dw = dzᵀ x.
   void backward_weight(const Matrix& dz, const Matrix& x, const MatrixView<float>& dw);
   /// True if bf16 is multiplied as bf16.

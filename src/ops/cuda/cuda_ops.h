@@ -38,6 +38,7 @@ class CudaOps final : public Ops {
  private:
   void activate(Activation act, Matrix z, Matrix y);
   /// Computes the whole layer in one product. Returns false if the library has no algorithm for it.
+  void add_in_fp32(const LinearForward& layer, cuda::Product product);
   bool fused_forward(const LinearForward& layer, const cuda::Product& with_bias, Matrix kept);
   void input_gradient(const LinearBackward& layer);
   bool fused_input_gradient(const LinearBackward& layer, const cuda::Product& product);

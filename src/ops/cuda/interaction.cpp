@@ -28,7 +28,7 @@ void CudaOps::run(const AveragePoolBackward& o) {
   kernels::average_pool_backward(o.dy, o.window, o.de, native_);
 }
 
-void CudaOps::run(const CrossForward& o) { kernels::cross_forward(o.x0, o.u, o.x, o.y, native_); }
+void CudaOps::run(const CrossForward& o) { kernels::cross_forward(o.x0, o.t, o.y, native_); }
 
 void CudaOps::run(const CrossBackward& o) { kernels::cross_backward(o.x0, o.dy, o.du, native_); }
 

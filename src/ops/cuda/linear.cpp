@@ -24,44 +24,58 @@ void CudaOps::run(const LinearForward& l) {
   if (l.y.rows == 0 || l.y.cols == 0) return;
   const Matrix kept = needs_input(l.act) ? l.z : Matrix();
   const Matrix sums = kept.data ? kept : l.y;  // x wᵀ + bias, unless the activation is fused
-  const float* added = l.bias.empty() ? nullptr : l.bias.data();
+  const float* bias = l.bias.empty() ? nullptr : l.bias.data();
   if (l.x.cols == 0) {
     kernels::clear(sums, native_);
-    return kernels::activate(l.act, sums, added, kept, l.y, native_);
+    return kernels::activate(l.act, sums, bias, kept, l.y, native_);
   }
-  if (l.y.cols == 1) {
-    kernels::one_output_forward(l.x, l.w, added, sums, native_);
+  if (l.y.cols == 1 && !l.added.data) {
+    kernels::one_output_forward(l.x, l.w, bias, sums, native_);
     return activate(l.act, sums, l.y);
   }
   Products& products = parts_->products;
   Product product =
       products.aligned({.a = l.x, .b = l.w, .d = sums, .transpose_b = true}, Products::kMain);
+  product.c = l.added;
   if (l.bias.empty()) {
     products.run(product, Products::kMain);
     if (l.act != Activation::kNone) kernels::activate(l.act, sums, nullptr, kept, l.y, native_);
     return;
   }
   product.epilogue = Epilogue::kBias;
-  product.bias = const_cast<float*>(added);
+  product.bias = const_cast<float*>(bias);
   if (l.y.type != DType::kFloat32) {
     // The library only adds a bias of the result's type.
     product.bias = const_cast<BFloat16*>(l.rounded_bias.data());
     if (l.rounded_bias.empty()) {
       product.bias = parts_->scratch.bytes("bias in bf16", l.bias.size() * size_of(l.y.type));
-      kernels::convert(row_matrix(added, DType::kFloat32, l.bias.size()),
+      kernels::convert(row_matrix(bias, DType::kFloat32, l.bias.size()),
                        row_matrix(product.bias, l.y.type, l.bias.size()), native_);
     }
   }
   if (fused_forward(l, product, kept)) return;
   if (products.run_fused(product, Products::kMain)) return activate(l.act, sums, l.y);
-  // The bias is stored first: adding it after the product would round twice.
-  kernels::clear(sums, native_);
-  kernels::activate(Activation::kNone, sums, added, {}, sums, native_);
   product.epilogue = Epilogue::kNone;
   product.bias = nullptr;
+  if (l.added.data) return add_in_fp32(l, product);
+  // The bias is stored first: adding it after the product would round twice.
+  kernels::clear(sums, native_);
+  kernels::activate(Activation::kNone, sums, bias, {}, sums, native_);
   product.c = sums;
   products.run(product, Products::kMain);
   if (l.act != Activation::kNone) kernels::activate(l.act, sums, nullptr, kept, l.y, native_);
+}
+
+/// The bias, l.added and the product, summed in fp32 and rounded once.
+void CudaOps::add_in_fp32(const LinearForward& l, Product product) {
+  const size_t elements = static_cast<size_t>(l.y.rows * l.y.cols);
+  const Matrix sums(parts_->scratch.of<float>("sums of a layer in fp32", elements), DType::kFloat32,
+                    l.y.rows, l.y.cols);
+  kernels::convert(l.added, sums, native_);
+  kernels::activate(Activation::kNone, sums, l.bias.data(), {}, sums, native_);
+  product.c = product.d = sums;
+  parts_->products.run(product, Products::kMain);
+  kernels::convert(sums, l.y, native_);
 }
 
 bool CudaOps::fused_forward(const LinearForward& l, const Product& with_bias, Matrix kept) {
@@ -101,7 +115,7 @@ void CudaOps::run(const ActivationBackward& o) {
 
 void CudaOps::run(const LinearBackwardInput& o) {
   LinearBackward layer;
-  layer.dy = o.dz, layer.w = o.w, layer.dx = o.dx;
+  layer.dy = o.dz, layer.w = o.w, layer.dx = o.dx, layer.added = o.added;
   input_gradient(layer);
 }
 

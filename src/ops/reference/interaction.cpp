@@ -94,10 +94,10 @@ void ReferenceOps::run(const AveragePoolBackward& o) {
 }
 
 void ReferenceOps::run(const CrossForward& o) {
-  const auto& [x0, u, x, y] = o;
+  const auto& [x0, t, y] = o;
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t c = 0; c < y.cols; ++c) {
-      set(y, r, c, get(x0, r, c) * get(u, r, c) + get(x, r, c));
+      set(y, r, c, get(x0, r, c) * get(t, r, c) + get(x0, r, c));
     }
   }
 }
@@ -110,20 +110,22 @@ void ReferenceOps::run(const CrossBackward& o) {
 }
 
 void ReferenceOps::run(const CrossInputBackward& o) {
-  const auto& [u, dy, dz, dx, de] = o;
-  const int64_t b = dz.rows, layers = o.layers(), dense = dz.cols - de.cols;
+  const auto& [x0, t, dy, dz, du, sum] = o;
+  const int64_t b = dz.rows, layers = o.layers();
   for (int64_t r = 0; r < b; ++r) {
     for (int64_t c = 0; c < dz.cols; ++c) {
-      double sum = get(dy, r, c);
+      const auto above = [&](int64_t l) {  // the gradient of the output of layer l
+        return l + 1 < layers ? get(dy, l * b + r, c) : get(dz, r, c);
+      };
+      double total = above(0), below = 0;
       for (int64_t l = 0; l < layers; ++l) {
-        const double above = l + 1 < layers ? get(dy, (l + 1) * b + r, c) : get(dz, r, c);
-        sum += get(u, l * b + r, c) * above;
+        const double here = get(t, l * b + r, c);
+        total += (here - below) * above(l);
+        below = here;
       }
-      if (c >= dense) {
-        set(de, r, c - dense, sum);
-      } else if (dx.data) {
-        set(dx, r, c, sum);
-      }
+      const double first = above(0);
+      set(du, r, c, get(x0, r, c) * first);
+      set(sum, r, c, total);
     }
   }
 }

@@ -5,10 +5,11 @@
 namespace dlrm::reference {
 
 void ReferenceOps::run(const LinearForward& o) {
-  const auto& [x, w, bias, act, y, z, rounded_bias, mask] = o;
+  const auto& [x, w, bias, act, y, z, added, rounded_bias, mask] = o;
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t o = 0; o < y.cols; ++o) {
       double sum = bias.empty() ? 0.0 : bias[static_cast<size_t>(o)];
+      if (added.data) sum += get(added, r, o);
       for (int64_t i = 0; i < x.cols; ++i) sum += get(x, r, i) * get(w, o, i);
       if (needs_input(act)) set(z, r, o, sum);
       set(y, r, o, activated(act, sum));
@@ -17,10 +18,10 @@ void ReferenceOps::run(const LinearForward& o) {
 }
 
 void ReferenceOps::run(const LinearBackwardInput& o) {
-  const auto& [dz, w, dx] = o;
+  const auto& [dz, w, dx, added] = o;
   for (int64_t r = 0; r < dx.rows; ++r) {
     for (int64_t i = 0; i < dx.cols; ++i) {
-      double sum = 0;
+      double sum = added.data ? get(added, r, i) : 0.0;
       for (int64_t o = 0; o < dz.cols; ++o) sum += get(dz, r, o) * get(w, o, i);
       set(dx, r, i, sum);
     }

@@ -71,10 +71,10 @@ void add_interaction(const CrossConfig& config, const InteractionInputs& in, Den
     work.interaction.push_back(v);
     work.interaction.push_back(linear(config.rank, n));
   }
-  // Passes between the products (docs/benchmarks/gpu.md). The last one writes dx and dE.
+  // Passes between the products (docs/benchmarks/gpu.md).
   const double layers = real(config.layers), element = work.element_bytes * real(n);
-  work.interact_forward.bytes += (4 * layers - 1) * element;
-  work.interact_backward.bytes = (5 * layers + 2) * element;
+  work.interact_forward.bytes += 3 * layers * element;
+  work.interact_backward.bytes += 5 * layers * element;
 }
 
 void add_buckets(const WireConfig& wire, bool on_gpu, DenseWork& work) {
