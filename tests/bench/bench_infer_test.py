@@ -2,6 +2,7 @@
 """The output of dlrm-bench infer: its form and counts, not its times."""
 import json
 import os
+import resource
 import subprocess
 import tempfile
 import unittest
@@ -17,14 +18,20 @@ class Infer(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        cls.checkpoints = os.path.join(cls.folder.name, "ckpt")
-        words = ["train.steps=0", "checkpoint.at_end=true", f"checkpoint.directory={cls.checkpoints}",
+        cls.checkpoints = cls.save("ckpt")
+
+    @classmethod
+    def save(cls, name, *words):
+        """The folder of a checkpoint."""
+        checkpoints = os.path.join(cls.folder.name, name)
+        words = [*words, "train.steps=0", "checkpoint.at_end=true", f"checkpoint.directory={checkpoints}",
                  f"output.directory={cls.folder.name}/run"]
         done = subprocess.run([os.path.join(os.path.dirname(bench_program.program), "dlrm-train"), TINY,
                                *(w for word in words for w in ("--set", word))],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise AssertionError(done.stderr)
+        return checkpoints
 
     def infer(self, *words):
         return bench("infer", self.checkpoints, "--seconds=0.01", "--threads=1", *words)
@@ -53,6 +60,15 @@ class Infer(unittest.TestCase):
                 self.assertLessEqual(point["samples_per_second"] * point["p50_ms"] / 1e3, 2 * point["batch"] * 1.001)
         self.assertEqual([line.split()[:2] for line in done.stdout.splitlines()[2:8]],
                          [["fp32", "batch"]] * 3 + [["fp32", "2000/s"], ["fp32", "max"], ["fp32", "memory"]])
+
+    def test_the_largest_batch_must_fit_the_memory(self):
+        many = self.save("many", "model.tables.t.hotness=20000", "data.workers=0")
+        for batches in ("1,16777216", "16777216,1"):
+            command = [bench_program.program, "infer", many, "--seconds=0.01", "--threads=1", f"--batches={batches}"]
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("error: --batches would take", done.stderr)
 
     def test_wrong_values_are_refused(self):
         for words in ("--tables=fp16", "--tables=", "--rates=0", "--rates=1e9", "--rates=", "--rates=5,inf", "--rates=nan",

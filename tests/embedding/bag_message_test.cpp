@@ -121,6 +121,7 @@ TEST_P(BagMessage, NoSamplesTakeNoBytes) {
   open_message({}, 3, 0, GetParam(), spans);
   EXPECT_EQ(spans.size(), 3u);
   EXPECT_EQ(spans[2].header.count, 0);
+  EXPECT_THROW(open_message(message_, 3, 0, GetParam(), spans), Error);
 }
 
 TEST_P(BagMessage, AnotherSizeIsAnError) {

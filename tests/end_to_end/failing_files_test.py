@@ -67,20 +67,21 @@ class FailingFiles(unittest.TestCase):
         """The exit code and the last line that is no report of a step. `at`: the operation that fails."""
         environment = dict(os.environ, OMP_NUM_THREADS="1")
         if at:
-            environment.update(LD_PRELOAD=cls.shim, DLRM_FAULTS=f"folder={cls.path(folder)} seed=1 at={at}")
+            environment.update(LD_PRELOAD=cls.shim, DLRM_FAULT_MARK=cls.path("mark"),
+                               DLRM_FAULTS=f"folder={cls.path(folder)} seed=1 at={at}")
         done = subprocess.run([os.path.join(bin_folder, command[0]), *command[1:]], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, cwd=cls.path(folder), env=environment, timeout=120)
         if not at and done.returncode:
             raise AssertionError(done.stderr)
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        lines = [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in done.stderr.splitlines() if line.strip()]
         wrong = [line for line in lines if line.startswith(("error:", "warning:"))] or lines[-1:] or [""]
         return done.returncode, " | ".join(wrong)
 
     @classmethod
     def masked(cls, text):
-        for pattern, to in [(re.escape(cls.folder) + r"/\w+", "FOLDER"), (r"\d\d:\d\d:\d\d ", ""),
+        for pattern, to in [(re.escape(cls.folder) + r"/\w+", "FOLDER"),
                             (r"\.[0-9a-f]{8}\.tmp", ".TEMPORARY"), (r"[\d.]+ s\b", "TIME"), (r"on host \S+", "on HOST"),
-                            (r"[\d.]+[kM]? samples/s", "RATE"), (r"0x[0-9a-f]+|\b[0-9a-f]{8}\b", "NUMBER"),
+                            (r"[\d.]+[kM]? samples/s", "RATE"), (r"[\d.]+ ms a step", "TIME"), (r"0x[0-9a-f]+|\b[0-9a-f]{8}\b", "NUMBER"),
                             (r"\b\d{4,}\b", "N")]:
             text = re.sub(pattern, to, text)
         return text
@@ -90,24 +91,29 @@ class FailingFiles(unittest.TestCase):
                  for here, _, names in os.walk(self.path(folder)) for name in names]
         return " ".join(sorted({self.masked(name) for name in found}))
 
-    def check(self, name, command, before=()):
-        """`before`: commands that make what the program reads."""
-        for made in before:
-            self.run_program("first", made)
-        endings, plain = {}, ""
+    def fail_each(self, command):
+        """How the program ends if an operation fails, and the files that it leaves, for each operation in turn."""
+        mark = self.path("mark")
         for at in range(1, MOST):
             shutil.rmtree(self.path("now"), ignore_errors=True)
             shutil.copytree(self.path("first"), self.path("now"))
             code, line = self.run_program("now", command, at)
-            self.assertIn(code, (0, 2, 3), f"{name}: operation {at}: {line}")
-            ending = f"{code}: {self.masked(line)}"
-            endings.setdefault(ending, self.files("now"))
-            if ending == plain and code == 0 and at > 3 * len(endings):
-                quiet += 1
-            else:
-                plain, quiet = ending, 0
-            if quiet == 15:  # the operation that should fail does not exist
-                break
+            if not os.path.exists(mark):  # there are not so many operations
+                return
+            os.remove(mark)
+            self.assertIn(code, (0, 2, 3), f"operation {at}: {line}")
+            yield f"{code}: {self.masked(line)}", self.files("now")
+        self.fail(f"more than {MOST} operations")
+
+    def check(self, name, command, before=()):
+        """`before`: commands that make what the program reads."""
+        for made in ("ckpt", "run"):
+            shutil.rmtree(self.path("first/" + made), ignore_errors=True)
+        for made in before:
+            self.run_program("first", made)
+        endings = {}
+        for ending, files in self.fail_each(command):
+            endings.setdefault(ending, files)
         if UPDATE:
             self.known[name] = endings
         else:
@@ -118,6 +124,11 @@ class FailingFiles(unittest.TestCase):
 
     def test_resuming(self):
         self.check("resuming", [*TRAIN, "--set", "train.steps=3", "--resume"], [[*TRAIN, "--set", "train.steps=2"]])
+
+    def test_saving_again(self):
+        """Each save removes the checkpoint before it."""
+        self.check("saving again", [*TRAIN, "--set", "train.steps=3", "--set", "checkpoint.every_steps=1", "--set",
+                                    "checkpoint.keep=1"])
 
     def test_data(self):
         self.check("synth", ["dlrm-data", "synth", "--config", "config.yaml", "--samples", "40", "--output", "drawn.h5"])

@@ -12,13 +12,14 @@
         --preset PRESET    the build whose tests judge the mutants (default simt)
         --programs NAMES   the test programs that judge, such as comm_test,data_test (default: all tests);
                            only these are built and recorded
+        --without REGEX    tests that are neither recorded nor judge, such as 'acceptance|storm'
 
 All mutants are compiled into one build of each preset, in a copy of the repository. The variable
 DLRM_MUTANT of the environment chooses one. The sources themselves hold no trace of them.
 
 First all tests run without a mutant, one suite at a time, or one test at a time if a suite is long. Each
 process marks the mutants that it reaches in the file that DLRM_MUTANTS_REACHED names. The file
-reach.json of the copy keeps the result. A mutant is then judged by the tests that reach it, cheapest
+reach.json of the copy keeps the results, so that an ended run goes on where it was. A mutant is then judged by the tests that reach it, cheapest
 first, until one fails. It survives if none fails, or if no test reaches it. Constants that the compiler
 computes are never those of a mutant. Tests are always recorded with the preset `simt`. A failure
 counts only if the same tests then pass without a mutant: a busy machine lets tests fail. GTEST_FILTER of
@@ -253,6 +254,7 @@ def main():
     parser.add_argument("--total", type=float, default=float("inf"))
     parser.add_argument("--preset", default=reach.RECORDED)
     parser.add_argument("--programs", default="")
+    parser.add_argument("--without", default="")
     given = parser.parse_args()
     mutants = []
     for path in given.lists or sorted(glob.glob(os.path.join(HERE, "*.txt"))):
@@ -275,7 +277,7 @@ def main():
         chosen = [m for m in chosen if results.get(m.name, {}).get("result") != "caught"]
     make_tree(tree, texts)
     build(tree, reach.RECORDED, targets_of(given.programs.split(",")) if given.programs else [])
-    recorded = reach.recording(tree, [m.name for m in mutants], given.jobs, given.programs)
+    recorded = reach.recording(tree, [m.name for m in mutants], given.jobs, given.programs, given.without)
     how = Judging(given.preset, given.programs, given.limit, given.total)
     if how.preset != reach.RECORDED:
         needed = {test.partition("=")[0] for m in chosen for test in how.tests(recorded["reached"][m.name])}

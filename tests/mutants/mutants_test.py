@@ -150,10 +150,12 @@ class Reach(unittest.TestCase):
         suites = {"Sum": [], "Child": [], "Broken": [], "Long": ["a_test=Long.a", "a_test=Long.b"]}
         cls.tests = {f"a_test={suite}.*": parts for suite, parts in suites.items()}
 
-    def record(self, programs=""):
-        with mock.patch.object(reach, "find_tests", return_value=self.tests) as find, \
-             mock.patch.object(reach, "LONG_SUITE", 1), mock.patch("builtins.print"):
-            return reach.recording(self.tree, [m.name for m in self.mutants], 2, programs), find.called
+    def record(self, without=""):
+        """The recording, and how many tests ran for it."""
+        with mock.patch.object(reach, "find_tests", return_value=self.tests), \
+             mock.patch.object(reach, "LONG_SUITE", 1), mock.patch("builtins.print"), \
+             mock.patch.object(reach, "record_test", side_effect=reach.record_test) as ran:
+            return reach.recording(self.tree, [m.name for m in self.mutants], 2, "", without), ran.call_count
 
     def judge(self, known, **options):
         how = mutants.Judging(limit=60, **options)
@@ -168,12 +170,26 @@ class Reach(unittest.TestCase):
         self.assertEqual(reached["unused"], [])
 
     def test_a_recording_serves_until_a_program_is_linked(self):
-        known, _ = self.record()
-        self.assertEqual(self.record(), (known, False))
-        self.assertTrue(self.record("a_test")[1])
-        self.assertFalse(self.record("a_test")[1])
+        os.utime(os.path.join(self.bin, "a_test"), (2, 2))
+        known, ran = self.record("Child")
+        self.assertEqual(ran, 5)  # with the parts of a long suite
+        self.assertEqual(known["reached"]["twice"], ["a_test=Sum.*"])
+        known, ran = self.record()
+        self.assertEqual((known["reached"]["twice"], ran), (["a_test=Sum.*", "a_test=Child.*"], 1))
+        self.assertEqual(self.record(), (known, 0))
         os.utime(os.path.join(self.bin, "a_test"), (1, 1))
-        self.assertTrue(self.record("a_test")[1])
+        self.assertEqual(self.record()[1], 6)
+
+    def test_a_test_that_passes_only_without_marks_is_used(self):
+        variables = []
+
+        def run(tree, preset, test, limit, **chosen):
+            variables.append(bool(chosen))
+            return ("a_test: Counts.calls" if chosen else ""), False
+
+        with mock.patch.object(reach, "run_test", run), mock.patch("builtins.print"):
+            self.assertEqual(reach.record_test(self.tree, "a_test=Counts.*", 4, 60)[1], [])
+        self.assertEqual(variables, [True, True, False])
 
     def test_the_tests_that_reach_a_mutant_judge_it(self):
         known, _ = self.record()

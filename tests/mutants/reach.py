@@ -167,18 +167,35 @@ def record_test(tree, test, count, limit):
             return seconds, reached
         if late and limit < 3600:
             return None
+    # A test may count the calls of a process, and marking adds some.
+    if not run_test(tree, RECORDED, test, limit)[0]:
+        print(f"{test} passes only if it is not recorded, and reaches {len(reached)} mutants", flush=True)
+        return seconds, reached
     print(f"warning: without a mutant {why} fails, so {test} is not used", flush=True)
     return None
 
 
-def record(tree, names, jobs, programs=""):
-    """The seconds of each test and the tests that reach each mutant."""
-    seconds, reached, tests = {}, {name: [] for name in names}, find_tests(tree, programs)
+def record(tree, names, jobs, programs="", without="", notes=None, keep=lambda notes: None):
+    """The seconds of each test and the tests that reach each mutant. `notes`: what an ended recording of the same
+    build found; `keep` stores them after each test."""
+    notes, lock = {} if notes is None else notes, threading.Lock()
+
+    def noted(test, limit):
+        if test not in notes:
+            result = record_test(tree, test, len(names), limit)
+            with lock:
+                notes[test] = result
+                keep(notes)
+        return notes[test]
+
+    seconds, reached = {}, {name: [] for name in names}
+    tests = {test: parts for test, parts in find_tests(tree, programs).items()
+             if not without or not re.search(without, test.replace("\\", ""))}
     # A suite that is too long is split. A test alone may take as long as it needs.
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         while tests:
             limit = lambda test: LONG_SUITE if len(tests[test]) > 1 else 3600
-            recorded = dict(zip(tests, pool.map(lambda test: record_test(tree, test, len(names), limit(test)), tests)))
+            recorded = dict(zip(tests, pool.map(lambda test: noted(test, limit(test)), tests)))
             for test, result in recorded.items():
                 if result:
                     seconds[test] = result[0]
@@ -189,20 +206,24 @@ def record(tree, names, jobs, programs=""):
     return {"seconds": seconds, "reached": reached}
 
 
-def recording(tree, names, jobs, programs=""):
-    """The recording of this build and these programs, from reach.json if no program was linked and no mutant
-    was listed since."""
+def recording(tree, names, jobs, programs="", without=""):
+    """The recording of this build and these programs. What reach.json holds is used if no program was linked and no
+    mutant was listed since, and tests that it lacks are recorded."""
     path, folder = os.path.join(tree, "reach.json"), os.path.join(build_folder(tree), "bin")
     build = {name: os.stat(os.path.join(folder, name)).st_mtime for name in sorted(os.listdir(folder))}
+    key, notes = {"build": build, "names": names}, {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             known = json.load(file)
-        if (known["build"], list(known["reached"]), known.get("programs")) == (build, names, programs):
-            return known
-    known = {"build": build, "programs": programs, **record(tree, names, jobs, programs)}
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(known, file, indent=1)
-    return known
+        if {name: known.get(name) for name in key} == key:
+            notes = known["notes"]
+
+    def keep(found):
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump({**key, "notes": found}, file)
+        os.replace(path + ".new", path)
+
+    return record(tree, names, jobs, programs, without, notes, keep)
 
 
 def matches(hint, test):

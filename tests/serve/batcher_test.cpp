@@ -1,6 +1,7 @@
 #include "serve/batcher.h"
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -120,6 +121,36 @@ TEST_F(Batching, TheEndAnswersThoseWhoWait) {
   std::this_thread::sleep_for(milliseconds(50));
   batcher.reset();
   client.join();
+}
+
+/// A mapped file that is cut short fails a batch. Each of its requests gets the error, and the
+/// batcher goes on.
+TEST_F(Batching, AnErrorIsTheAnswerToEachRequestOfItsBatch) {
+  const dlrm::testing::TemporaryFolder other;
+  RunConfig config = odd_model();
+  config.model.tables[3].rows = 5000;  // more than a page
+  const Evaluated evaluated = save_model(config, other.path());
+  LoadOptions options;
+  options.tables = TableType::kMapped;
+  const std::string checkpoint = folder_of(other.path());
+  Batcher batcher(std::make_shared<TrainedModel>(checkpoint, options), 3, seconds(100), counters_);
+  for (const char* file : {"/rank_00000.h5", "/rank_00001.h5"}) {
+    std::filesystem::resize_file(checkpoint + file, 0);
+  }
+  std::atomic<int> errors = 0;
+  std::vector<std::thread> clients;
+  for (int64_t i = 0; i < 3; ++i) {
+    clients.emplace_back([&, i] {
+      EXPECT_THROW(batcher.predict(part(evaluated.samples, i, 1)), Error);
+      ++errors;
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(errors, 3);
+  EXPECT_TRUE(counted("batches_total 0"));
+  batcher.use(model_);
+  expect_predicted(batcher, 0, 3);
+  EXPECT_TRUE(counted("batches_total 1"));
 }
 
 TEST_F(Batching, AnotherModelIsUsedFromTheNextBatchOn) {

@@ -3,8 +3,8 @@
  * DLRM_FAULTS="folder=/path seed=7 enospc=0.001 eio=0.001 short=0.1 intr=0.05 slow=0.01 full=0"
  * gives the probability of each fault of a call: ENOSPC (writes), EIO (reads, writes and syncs), a
  * short transfer, EINTR, and a wait of up to 20 ms. `full=1` lets every write fail with ENOSPC. `at=5` lets
- * the fifth call alone fail, with EIO; calls of open() and ftruncate() count then. Calls on other
- * folders are not touched. A short transfer or EINTR happens to plain reads and writes, for which
+ * the fifth call alone fail, with EIO, and makes a file that DLRM_FAULT_MARK names; calls of open() and
+ * ftruncate() and relative paths count then. Calls on other folders are not touched. A short transfer or EINTR happens to plain reads and writes, for which
  * POSIX allows both. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -52,7 +53,10 @@ static double random_number(void) {
 }
 
 static int is_below(const char* path) {
-  return folder[0] && strncmp(path, folder, strlen(folder)) == 0;
+  char here[PATH_MAX];
+  if (!folder[0]) return 0;
+  if (at > 0 && path[0] != '/') path = getcwd(here, sizeof here) ? here : "";
+  return strncmp(path, folder, strlen(folder)) == 0;
 }
 
 static int concerns(int fd) {
@@ -67,7 +71,11 @@ static int concerns(int fd) {
 
 /* An error number, or 0. */
 static int fault(int writes) {
-  if (at > 0 && atomic_fetch_add(&calls, 1) + 1 == (uint64_t)at) return EIO;
+  if (at > 0 && atomic_fetch_add(&calls, 1) + 1 == (uint64_t)at) {
+    const char* mark = getenv("DLRM_FAULT_MARK");
+    if (mark) close((int)syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0666));
+    return EIO;
+  }
   if (slow > 0 && random_number() < slow) usleep((useconds_t)(random_number() * 20000));
   if (writes && (full > 0 || random_number() < enospc)) return ENOSPC;
   return random_number() < eio ? EIO : 0;

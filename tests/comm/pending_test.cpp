@@ -1,0 +1,69 @@
+#include <memory>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/communicator.h"
+
+namespace dlrm {
+namespace {
+
+struct Calls {
+  int polls = 0;
+  int abandoned = 0;
+};
+
+/// A call that is done after some polls; 0: never.
+class CountedCall final : public Pending::State {
+ public:
+  CountedCall(Calls& calls, int polls, bool earlier_was_abandoned)
+      : calls_(calls), polls_(polls), earlier_was_abandoned_(earlier_was_abandoned) {}
+  bool poll() override { return ++calls_.polls == polls_; }
+  bool abandoned() const override { return earlier_was_abandoned_; }
+  void abandon() override { ++calls_.abandoned; }
+
+ private:
+  Calls& calls_;
+  const int polls_;
+  const bool earlier_was_abandoned_;
+};
+
+/// What happens to a call that an error destroys.
+Calls destroyed_by_an_error(int polls, bool earlier_was_abandoned) {
+  Calls calls;
+  try {
+    const Pending pending(std::make_unique<CountedCall>(calls, polls, earlier_was_abandoned));
+    throw std::runtime_error("of this rank");
+  } catch (const std::runtime_error&) {
+  }
+  return calls;
+}
+
+TEST(APendingCall, IsAbandonedAfterAWhileIfAnErrorDestroysIt) {
+  const Calls calls =
+      destroyed_by_an_error(0, false);  // this test ends, although the call does not
+  EXPECT_EQ(calls.abandoned, 1);
+  EXPECT_GT(calls.polls, 1);
+}
+
+TEST(APendingCall, IsAbandonedAtOnceIfAnEarlierOneWas) {
+  const Calls calls = destroyed_by_an_error(0, true);
+  EXPECT_EQ(calls.abandoned, 1);
+  EXPECT_EQ(calls.polls, 1);
+}
+
+TEST(APendingCall, EndsInTimeEvenIfAnErrorDestroysIt) {
+  const Calls calls = destroyed_by_an_error(3, false);
+  EXPECT_EQ(calls.abandoned, 0);
+  EXPECT_EQ(calls.polls, 3);
+}
+
+TEST(APendingCall, IsAwaitedIfNoErrorDestroysIt) {
+  Calls calls;
+  { const Pending pending(std::make_unique<CountedCall>(calls, 3, true)); }
+  EXPECT_EQ(calls.abandoned, 0);
+  EXPECT_EQ(calls.polls, 3);
+}
+
+}  // namespace
+}  // namespace dlrm
