@@ -1,8 +1,9 @@
 // Sorts (shard, row, group, bag) of all ids by shard and row, stably, then cuts the list at each
 // change of row. key = rows of the preceding shards + row, value = number of the bag.
-// Bytes per id, without the sort: 8 read and 8 written for the pair, 16 read and 8 written for the
-// occurrence. Bytes per run: 20. Limit: memory bandwidth. The sort dominates: 8 bytes in and out
-// for every 8 bits of key. Grids are sized for the capacity. Counts stay on the device.
+// Bytes per id, without the sort: 8 read and 8 written for the pair, 4 read to count runs, 8 read
+// and 8 written for the occurrence. Bytes per run: 20. Limit: memory bandwidth. The sort dominates:
+// 8 bytes in and out for every 8 bits of key. Grids are sized for the capacity. Counts stay on the
+// device.
 #include "kernels/group_rows.h"
 #include "kernels/launch.cuh"
 #include "kernels/warps.cuh"
