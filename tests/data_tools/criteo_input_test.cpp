@@ -265,6 +265,26 @@ TEST_F(CriteoInput, AMissingFileIsNamed) {
   }
 }
 
+/// What cannot be read may be opened. It must not stay open.
+TEST_F(CriteoInput, AnInputThatCannotBeReadIsClosed) {
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = open_files();
+  EXPECT_THAT(
+      [&]() -> std::string {
+        try {
+          TextInput input(path(""));
+          return "";
+        } catch (const Error& error) {
+          return error.what();
+        }
+      }(),
+      HasSubstr(": cannot read: Is a directory"));
+  EXPECT_EQ(open_files(), before);
+}
+
 class CriteoCommand : public InFolder {
  protected:
   /// The text of the Error or ParseError for the arguments. {} stands for the folder.
