@@ -3,6 +3,7 @@
 #include "train/finite.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -23,6 +24,17 @@ using testing::HasSubstr;
 
 std::vector<DeviceKind> devices() {
   return cuda_device_count() > 0 ? std::vector{DeviceKind::kCuda} : std::vector<DeviceKind>{};
+}
+
+std::vector<float> dense_weights(Trainer& trainer) {
+  std::vector<float> all;
+  for (const TensorShard& piece : trainer.shards()) {
+    if (piece.path.starts_with("/tables/")) continue;
+    const size_t before = all.size();
+    all.resize(before + static_cast<size_t>(piece.rows.size() * piece.columns.size()));
+    piece.read(0, piece.rows.size(), all.data() + before);
+  }
+  return all;
 }
 
 /// A trainer on a device, with one or more ranks. Tests spoil some of its weights.
@@ -50,16 +62,6 @@ class FiniteOnADevice : public testing::TestWithParam<DeviceKind> {
                                     std::nanf(""));
       if (!nans.empty()) piece.write(0, piece.rows.size(), nans.data());
     }
-  }
-  static std::vector<float> dense_weights(Trainer& trainer) {
-    std::vector<float> all;
-    for (const TensorShard& piece : trainer.shards()) {
-      if (piece.path.starts_with("/tables/")) continue;
-      const size_t before = all.size();
-      all.resize(before + static_cast<size_t>(piece.rows.size() * piece.columns.size()));
-      piece.read(0, piece.rows.size(), all.data() + before);
-    }
-    return all;
   }
 };
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FiniteOnADevice);
@@ -157,6 +159,24 @@ std::string error_after_spoiling(int ranks, OptimizerRule rule, const std::strin
   });
   for (const std::string& error : errors) EXPECT_EQ(error, errors[0]);
   return errors[0];
+}
+
+/// The backward pass of one rank updates weights at once, so the loss is checked before it.
+TEST(FiniteOnACpu, ALossThatIsNotFiniteChangesNoWeight) {
+  const RunConfig config = odd_model();
+  run_on_threads(1, [&](Communicator& comm) {
+    TestRank rank(comm, config);
+    Trainer trainer(rank.context, *rank.ops, config, make_plan(config, 1), true);
+    for (const TensorShard& piece : trainer.shards()) {
+      const float nan = std::nanf("");
+      if (piece.path == "/mlp/top/0/bias") piece.write(0, 1, &nan);
+    }
+    const std::vector<float> before = dense_weights(trainer);
+    trainer.route(odd_batch(config, 0, 0, 1));
+    EXPECT_THAT(error_of([&] { trainer.step(0, false); }), HasSubstr("the loss is nan"));
+    const std::vector<float> after = dense_weights(trainer);
+    EXPECT_EQ(std::memcmp(after.data(), before.data(), before.size() * sizeof(float)), 0);
+  });
 }
 
 TEST(FiniteOnACpu, AStateThatIsNotFiniteEndsTheRunAndIsNamed) {
