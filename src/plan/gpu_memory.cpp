@@ -24,8 +24,11 @@ double sum_of(const std::vector<int64_t>& values) {
 /// Keys count the rows of all tables that are sorted at once.
 double key_bytes(const RunConfig& config) {
   double rows = 0;
-  for (const TableConfig& table : config.model.tables) rows += real(table.rows);
-  return rows <= real(std::numeric_limits<uint32_t>::max()) ? 4 : 8;
+  for (const TableConfig& table : config.model.tables) {
+    rows += real(table.rows);
+    if (rows > real(std::numeric_limits<uint32_t>::max())) return 8;
+  }
+  return 4;
 }
 
 /// Room for ids and for bags.

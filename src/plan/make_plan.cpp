@@ -33,8 +33,6 @@ constexpr double kBytesMatter = 0.125;
 /// Simulated steps that differ by less count as equal. Other estimates know less.
 constexpr double kNoLonger = 1.01;
 constexpr double kMuchShorter = 0.95;
-/// A simulation of more ranks takes too long.
-constexpr int kMostSimulated = 1024;
 
 std::vector<Strategy> strategies_of(const RunConfig& config) {
   const std::vector<TableConfig>& tables = config.model.tables;
@@ -244,6 +242,25 @@ Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& opti
   return worse ? plan : over_both;
 }
 
+/// How much longer a step of one plan is than that of another, and its heaviest rank heavier.
+struct Longer {
+  double step = 1;  ///< simulated; the heaviest rank if the machine file says too little for that
+  double heaviest = 1;
+  bool simulated = false;
+};
+Longer compare_steps(const RunConfig& config, const Plan& plan, const Plan& other,
+                     const PlanOptions& options) {
+  const CostModel cost(config, plan.world, options);
+  Longer longer;
+  longer.heaviest = heaviest_rank(config, plan, cost) / heaviest_rank(config, other, cost);
+  const std::string& machine = config.sharding.machine;
+  longer.simulated =
+      !machine.empty() && read_machine(machine).speed.products(config.train.precision) > 0;
+  const auto step = [&](const Plan& of) { return simulate_step(config, of, options).step; };
+  longer.step = longer.simulated ? step(plan) / step(other) : longer.heaviest;
+  return longer;
+}
+
 /// Tables that are cut over all ranks stay in the order of ranks.
 void sum_in_nodes(const RunConfig& config, const PlanOptions& options, Plan& plan) {
   if (options.scattered) return;
@@ -252,7 +269,7 @@ void sum_in_nodes(const RunConfig& config, const PlanOptions& options, Plan& pla
   Plan with_sums = plan;
   plan_nodes(config, CostModel(config, plan.world, options), options.ranks_per_node, may_move,
              with_sums);
-  if (with_sums == plan) return;
+  if (with_sums == plan || compare_steps(config, with_sums, plan, options).step >= 1) return;
   // Sums need some more memory.
   const bool fits = fits_memory(config, with_sums, options);
   if (fits || !fits_memory(config, plan, options)) plan = std::move(with_sums);
@@ -268,13 +285,6 @@ bool may_place_on_nodes(const RunConfig& config, int world, const PlanOptions& o
   });
 }
 
-/// Whether steps can be simulated: the machine file says enough, and ranks are not too many.
-bool may_simulate(const RunConfig& config, int world) {
-  const std::string& machine = config.sharding.machine;
-  return world <= kMostSimulated && !machine.empty() &&
-         read_machine(machine).speed.products(config.train.precision) > 0;
-}
-
 /// Places tables on nodes, and cuts each part among the node's ranks, if that is better than
 /// `plan`.
 void place_on_nodes(const RunConfig& config, const PlanOptions& options, Plan& plan) {
@@ -282,15 +292,11 @@ void place_on_nodes(const RunConfig& config, const PlanOptions& options, Plan& p
   Plan on_nodes = plan_with_tiers(config, plan.world, options, options.ranks_per_node);
   on_nodes.ranks_per_node = options.ranks_per_node;
   if (!fits_memory(config, on_nodes, options) && fits_memory(config, plan, options)) return;
-  const CostModel cost(config, plan.world, options);
-  const bool simulates = may_simulate(config, plan.world);
-  const auto seconds = [&](const Plan& of) {
-    return simulates ? simulate_step(config, of, options).step : heaviest_rank(config, of, cost);
-  };
-  const double longer = seconds(on_nodes) / seconds(plan);
+  const Longer longer = compare_steps(config, on_nodes, plan, options);
+  const double most = longer.simulated ? (longer.heaviest > 1 ? 1 : kNoLonger) : kMuchShorter;
+  if (longer.step > most) return;
   const double larger = fullest_rank(config, on_nodes) / fullest_rank(config, plan);
-  if (longer > (simulates ? kNoLonger : kMuchShorter)) return;
-  if (longer * std::pow(larger, kBytesMatter) > kWorthNodes) return;
+  if (longer.step * std::pow(larger, kBytesMatter) > kWorthNodes) return;
   plan = std::move(on_nodes);
 }
 

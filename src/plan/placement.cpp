@@ -155,13 +155,19 @@ std::vector<Piece> Placement::within(double room) {
     }
     best.emplace(std::move(next));
   }
+  even_bytes(*best);
   return best->pieces();
+}
+
+/// Evens bytes without more seconds for the heaviest rank.
+void Placement::even_bytes(Refinement& plan) const {
+  plan.trade_bytes(kEvenBytes * plan.mean_bytes(), std::max(plan.most_seconds(), kNear * least_));
 }
 
 /// A light plan in which bytes are even.
 std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-  std::vector<Piece> best;
+  std::optional<Refinement> best;
   double best_score = std::numeric_limits<double>::infinity();
   const auto consider = [&](const Refinement& plan) {
     const double seconds = std::max(kNear, plan.most_seconds() / least_);
@@ -169,15 +175,15 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
     const double score = seconds * std::pow(std::max(seconds / kEven, 1.0), kExcessMatters) *
                          std::pow(bytes, kBytesMatter);
     if (score > kWorthFiner * best_score) return;
-    best = plan.pieces();
+    best = plan;
     best_score = score;
   };
   for (const double part : kParts) {
     for (const double share : kByteShares) {
-      if (!best.empty() && (work_ >= most_work || best_score <= kGood)) return best;
+      if (best && (work_ >= most_work || best_score <= kGood)) break;
       double mean = 0;
       const Cuts cuts = cuts_of(part * least_, share * mean_bytes, &mean);
-      if (mean > kMostCuts * least_ && !(best.empty() && std::isinf(share))) continue;
+      if (mean > kMostCuts * least_ && (best || !std::isinf(share))) continue;
       Refinement plan = placed(cuts, 0);
       const double even = kEvenBytes * plan.mean_bytes();
       plan.lower_seconds(kNear * least_, even);
@@ -191,7 +197,8 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
       consider(plan);
     }
   }
-  return best;
+  even_bytes(*best);
+  return best->pieces();
 }
 
 /// Bytes of all tables, uncut. No plan needs fewer.

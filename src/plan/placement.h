@@ -33,6 +33,7 @@ class Placement {
   Cuts cuts_of(double seconds, double bytes, double* mean = nullptr) const;
   void append_pieces(size_t i, Cut cut, std::vector<Piece>& pieces) const;
   Refinement placed(const Cuts& cuts, double room);
+  void even_bytes(Refinement& plan) const;
   std::vector<Piece> within(double room);
   std::vector<Piece> balanced(double mean_bytes, int64_t most_work);
 

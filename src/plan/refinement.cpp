@@ -1,6 +1,8 @@
 #include "refinement.h"
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "memory.h"
@@ -14,6 +16,8 @@ constexpr int kPartners = 12;
 constexpr int kPartnersOfParts = 2;
 /// Pairs of pieces of two ranks beyond which no swaps are tried.
 constexpr size_t kMostSwaps = 1024;
+/// The same for exchanges of parts. Among many pieces whole ones can be swapped.
+constexpr size_t kMostTrades = 256;
 /// A change must lower the larger of two ranks to this share of it.
 constexpr double kWorth = 0.995;
 /// The same if it cuts a piece, which costs something.
@@ -49,11 +53,15 @@ double Refinement::mean_bytes() const {
 }
 
 void Refinement::lower_seconds(double target, double most_bytes) {
-  lower({true, most_bytes}, target);
+  lower({true, most_bytes, false}, target);
 }
 
 void Refinement::lower_bytes(double target, double most_seconds) {
-  lower({false, most_seconds}, target);
+  lower({false, most_seconds, false}, target);
+}
+
+void Refinement::trade_bytes(double target, double most_seconds) {
+  lower({false, most_seconds, true}, target);
 }
 
 void Refinement::lower(const Goal& goal, double target) {
@@ -76,10 +84,17 @@ std::optional<Refinement::Change> Refinement::best_change(const Goal& goal, int 
     if (to == from || order(goal).load(to) > kWorth * most) break;
     const bool cuts = tried++ < kPartnersOfParts;
     for (const int piece : pieces_of(from)) {
-      const Change change{from, to, piece, -1, {}, {}, 0};
+      const Change change{from, to, piece, -1, {}, {}, {}, {}, 0};
       consider(goal, change, best);
       consider_swaps(goal, change, best);
       if (cuts) consider_cuts(goal, change, best);
+    }
+  }
+  if (best || !goal.trades) return best;
+  for (const int to : order(goal).lightest(kPartners)) {
+    if (to == from) break;
+    for (const int piece : pieces_of(from)) {
+      consider_trades(goal, {from, to, piece, -1, {}, {}, {}, {}, 0}, best);
     }
   }
   return best;
@@ -91,22 +106,24 @@ void Refinement::consider(const Goal& goal, Change change, std::optional<Change>
   const Piece& sent = change.moved ? *change.moved : whole;
   const Piece none;
   const Piece& stays = change.rest ? *change.rest : none;
-  const Piece& back = change.swapped >= 0 ? pieces_[static_cast<size_t>(change.swapped)] : none;
+  const Piece& swapped = change.swapped >= 0 ? pieces_[static_cast<size_t>(change.swapped)] : none;
+  const Piece& back = change.returned ? *change.returned : swapped;
+  const Piece& kept = change.kept ? *change.kept : none;
   const LoadOrder& loads = order(goal);
   const double before = loads.load(change.from);
   change.most = std::max(before - goal.of(whole) + goal.of(stays) + goal.of(back),
-                         loads.load(change.to) + goal.of(sent) - goal.of(back));
+                         loads.load(change.to) + goal.of(sent) + goal.of(kept) - goal.of(swapped));
   if (change.most > (change.moved ? kWorthCut : kWorth) * before) return;
   const double worth = best && change.moved && !best->moved ? kWorthCut : 1;
   if (best && change.most >= worth * best->most) return;
 
   const LoadOrder& others = other_order(goal);
-  const double more_there = goal.other_of(sent) - goal.other_of(back);
+  const double more_there = goal.other_of(sent) + goal.other_of(kept) - goal.other_of(swapped);
   const double more_here = goal.other_of(stays) + goal.other_of(back) - goal.other_of(whole);
   if (more_there > 0 && others.load(change.to) + more_there > goal.other) return;
   if (more_here > 0 && others.load(change.from) + more_here > goal.other) return;
   if (holds(change.to, whole.shard.table, change.swapped)) return;
-  if (change.swapped >= 0 && holds(change.from, back.shard.table, change.piece)) return;
+  if (change.swapped >= 0 && holds(change.from, swapped.shard.table, change.piece)) return;
   best = std::move(change);
 }
 
@@ -134,10 +151,8 @@ void Refinement::consider_cuts(const Goal& goal, Change change, std::optional<Ch
     change.moved = piece_of(moved);
     consider(goal, change, best);
   }
-  // With a row-wise rule, shards with some of the columns have the same rows or none in common.
-  const bool rowwise = traits_of(config_->train.sparse_optimizer.type).rowwise();
+  if (!may_cut_rows(piece)) return;
   const TableConfig& table = config_->model.tables[static_cast<size_t>(whole.table)];
-  if (rowwise && width < table.dim) return;
   const auto seconds = [&](int64_t count) { return cost_->shard(table, count, width); };
   const auto bytes = [&](int64_t count) { return cost_->bytes(table, count, width); };
   // The most rows whose move leaves `from` no lighter than `to`, within the limit.
@@ -152,22 +167,68 @@ void Refinement::consider_cuts(const Goal& goal, Change change, std::optional<Ch
     (fits && there + of(middle) <= here + of(rows - middle) ? few : many) = middle;
   }
   if (few == 0) return;
-  Shard rest = whole, moved = whole;
-  rest.rows.end = moved.rows.begin = whole.rows.end - few;
-  change.rest = piece_of(rest);
-  change.moved = piece_of(moved);
+  std::tie(change.rest, change.moved) = cut_rows(piece, few);
   consider(goal, change, best);
 }
 
-void Refinement::apply(const Change& change) {
-  if (change.moved) {
-    take(change.piece);
-    pieces_[static_cast<size_t>(change.piece)] = *change.rest;
-    put(change.piece, change.from);
-    pieces_.push_back(*change.moved);
-    put(static_cast<int>(pieces_.size()) - 1, change.to);
-    return;
+/// Exchanges a part of the piece for a part of one of the other rank, which has as much as it may
+/// of what is not lowered.
+void Refinement::consider_trades(const Goal& goal, Change change,
+                                 std::optional<Change>& best) const {
+  const Piece& out = pieces_[static_cast<size_t>(change.piece)];
+  if (pieces_of(change.from).size() * pieces_of(change.to).size() > kMostTrades) return;
+  if (!may_cut_rows(out) || holds(change.to, out.shard.table, -1)) return;
+  const double here = order(goal).load(change.from), there = order(goal).load(change.to);
+  const double room = goal.other - other_order(goal).load(change.to);
+  const double of_any_part = goal.seconds ? 0 : cost_->shard_seconds();
+  for (const int back : pieces_of(change.to)) {
+    const Piece& in = pieces_[static_cast<size_t>(back)];
+    if (!may_cut_rows(in) || holds(change.from, in.shard.table, -1)) continue;
+    change.swapped = back;
+    const auto rows = static_cast<double>(in.shard.rows.size());
+    const double of_a_row = (goal.other_of(in) - of_any_part) / rows;
+    const auto trade = [&](int64_t count) {
+      std::tie(change.rest, change.moved) = cut_rows(out, count);
+      const double needed = goal.other_of(*change.moved) + of_any_part - room;
+      const double returned = std::max(1.0, std::ceil(needed / of_a_row));
+      if (returned >= rows) return false;
+      std::tie(change.kept, change.returned) = cut_rows(in, static_cast<int64_t>(returned));
+      return there + goal.of(*change.moved) - goal.of(*change.returned) <=
+             here - goal.of(*change.moved) + goal.of(*change.returned);
+    };
+    int64_t few = 0, many = out.shard.rows.size();
+    for (int step = 0; step < kRowSteps && many - few > 1; ++step) {
+      const int64_t middle = few + (many - few) / 2;
+      (trade(middle) ? few : many) = middle;
+    }
+    if (few > 0 && trade(few)) consider(goal, change, best);
   }
+}
+
+/// With a row-wise rule, shards with some of the columns have the same rows or none in common.
+bool Refinement::may_cut_rows(const Piece& piece) const {
+  const auto t = static_cast<size_t>(piece.shard.table);
+  const bool rowwise = traits_of(config_->train.sparse_optimizer.type).rowwise();
+  return (*may_cut_)[t] && (!rowwise || piece.shard.columns.size() == config_->model.tables[t].dim);
+}
+
+/// The first rows of the piece, and so many that come after these.
+std::pair<Piece, Piece> Refinement::cut_rows(const Piece& piece, int64_t rows) const {
+  Shard first = piece.shard, last = piece.shard;
+  first.rows.end = last.rows.begin = piece.shard.rows.end - rows;
+  return {piece_of(first), piece_of(last)};
+}
+
+void Refinement::apply(const Change& change) {
+  const auto cut = [&](int piece, const Piece& stays, const Piece& goes, int from, int to) {
+    take(piece);
+    pieces_[static_cast<size_t>(piece)] = stays;
+    put(piece, from);
+    pieces_.push_back(goes);
+    put(static_cast<int>(pieces_.size()) - 1, to);
+  };
+  if (change.returned) cut(change.swapped, *change.kept, *change.returned, change.to, change.from);
+  if (change.moved) return cut(change.piece, *change.rest, *change.moved, change.from, change.to);
   take(change.piece);
   if (change.swapped >= 0) take(change.swapped);
   put(change.piece, change.to);

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "balance.h"
@@ -12,7 +13,8 @@
 namespace dlrm {
 
 /// Improves a placement: pieces of the rank with most seconds or bytes move to a rank with few, are
-/// swapped for smaller ones, or are cut in two, of which one part moves.
+/// swapped for smaller ones, or are cut in two, of which one part moves, if need be in exchange for
+/// a part of another piece.
 class Refinement {
  public:
   /// `balance` has the loads of all ranks with their pieces. `may_cut` is by table. Parts
@@ -26,6 +28,9 @@ class Refinement {
   /// Lowers the most bytes of a rank towards `target`. Gives no rank more than `most_seconds`.
   void lower_bytes(double target, double most_seconds);
 
+  /// The same, also by exchanges of parts of pieces.
+  void trade_bytes(double target, double most_seconds);
+
   const std::vector<Piece>& pieces() const { return pieces_; }
   int64_t changes() const { return changes_; }
   double most_seconds() const { return by_seconds_.load(by_seconds_.last()); }
@@ -37,6 +42,7 @@ class Refinement {
   struct Goal {
     bool seconds = true;
     double other = 0;
+    bool trades = false;
     double of(const Piece& piece) const { return seconds ? piece.seconds : piece.bytes; }
     double other_of(const Piece& piece) const { return seconds ? piece.bytes : piece.seconds; }
   };
@@ -44,9 +50,10 @@ class Refinement {
   struct Change {
     int from = 0, to = 0;
     int piece = 0;
-    int swapped = -1;                  ///< the piece that comes in return
-    std::optional<Piece> rest, moved;  ///< the parts of the piece if it is cut
-    double most = 0;                   ///< on one of the two ranks, of what is lowered
+    int swapped = -1;                     ///< the piece that comes in return
+    std::optional<Piece> rest, moved;     ///< the parts of the piece if it is cut
+    std::optional<Piece> kept, returned;  ///< the parts of `swapped` if it is cut
+    double most = 0;                      ///< on one of the two ranks, of what is lowered
   };
 
   void lower(const Goal& goal, double target);
@@ -54,6 +61,9 @@ class Refinement {
   void consider(const Goal& goal, Change change, std::optional<Change>& best) const;
   void consider_swaps(const Goal& goal, Change change, std::optional<Change>& best) const;
   void consider_cuts(const Goal& goal, Change change, std::optional<Change>& best) const;
+  void consider_trades(const Goal& goal, Change change, std::optional<Change>& best) const;
+  bool may_cut_rows(const Piece& piece) const;
+  std::pair<Piece, Piece> cut_rows(const Piece& piece, int64_t rows) const;
   void apply(const Change& change);
   void put(int piece, int rank);
   void take(int piece);

@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"1758bb6967c31020", "e0eb7f2597055563", "437d4ceb4ad44ecb",
-                                      "dbe46634dc047877", "4fbfd54641060acc", "d441258a8d5d19eb",
-                                      "de4be2908233a1f6", "33aa74010ef33918", "c5ed770931b012b2",
-                                      "5f2cb105ca1e4d4d", "4987599846328e7b", "a69971a7ef6471de"}));
+            (std::vector<std::string>{"bb9de86d3ee92ebb", "e0eb7f2597055563", "c3fd4bc783dd6b5a",
+                                      "80e66d038be5ea9f", "d3a3e7cd2d559d11", "aed430bdd3e4b911",
+                                      "74b51e3245675e75", "33aa74010ef33918", "1a16baf67499d5df",
+                                      "3b9ff97efbd21310", "11c761c0e83b741c", "c1aa092251b88cc8"}));
 }
 
 }  // namespace

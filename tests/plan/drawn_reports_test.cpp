@@ -168,9 +168,9 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
   }
   EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "43b1ebcf990bbd5e"},
                                                         {"chosen batch", "a437986b00ba0f5b"},
-                                                        {"chosen caches", "d5adeec5b5ed7c10"},
+                                                        {"chosen caches", "f7b62934045ab9c8"},
                                                         {"largest", "5a6c99f4c471d737"},
-                                                        {"limited report", "871eb6a702dc8480"},
+                                                        {"limited report", "69d1ea7a28472f99"},
                                                         {"machine report", "d6028f4d430984a7"},
                                                         {"report", "538ea143070defcc"},
                                                         {"steps", "a433261833cc58e1"},

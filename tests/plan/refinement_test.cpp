@@ -118,6 +118,48 @@ TEST(Refinement, BytesAreSpreadWithinTheSeconds) {
   EXPECT_NO_THROW(check_plan(start.plan(refined), start.config.model, "plan"));
 }
 
+/// Rank 0 has a table with many rows, rank 1 half of one with many lookups, in so many seconds that
+/// rank 0 has this share of them.
+Start lopsided(double share) {
+  const std::vector<int64_t> features(40, 1);
+  Start start({table("large", 1 << 20, 64), table("hot", 2000, 64, features)}, 2, {0, 1});
+  Piece& hot = start.pieces[1];
+  hot.shard.rows = {0, 1000};
+  hot.seconds = start.cost.shard(start.config.model.tables[1], 1000, 64);
+  hot.bytes = start.cost.bytes(start.config.model.tables[1], 1000, 64);
+  start.balance = Balance(2, 0);
+  start.balance.add(0, share * hot.seconds, start.pieces[0].bytes);
+  start.balance.add(1, hot.seconds, hot.bytes);
+  return start;
+}
+
+TEST(Refinement, PartsAreExchangedIfTheLightRankHasAllSecondsThatItMay) {
+  const Start start = lopsided(0.9);
+  const double seconds = start.pieces[1].seconds;
+  Refinement refined = start.refinement();
+  refined.lower_bytes(0, seconds);
+  EXPECT_EQ(refined.changes(), 0);
+  const double bytes = refined.most_bytes();
+  refined.trade_bytes(0, seconds);
+  EXPECT_EQ(refined.pieces().size(), 4u);
+  EXPECT_LT(refined.most_bytes(), 0.7 * bytes);
+  EXPECT_LE(refined.most_seconds(), seconds);
+}
+
+TEST(Refinement, NoPartsAreExchangedThatCostTooMuchOrMayNotBeCut) {
+  const Start full = lopsided(1);
+  Refinement tight = full.refinement();
+  tight.trade_bytes(0, full.pieces[1].seconds);
+  EXPECT_EQ(tight.changes(), 0);
+  for (const std::vector<char>& may_cut : {std::vector<char>{1, 0}, {0, 1}}) {
+    Start start = lopsided(0.9);
+    start.may_cut = may_cut;
+    Refinement fixed = start.refinement();
+    fixed.trade_bytes(0, start.pieces[1].seconds);
+    EXPECT_EQ(fixed.changes(), 0);
+  }
+}
+
 /// On a GPU the row-wise rule needs this.
 TEST(Refinement, WithARowWiseRuleColumnShardsHaveTheSameRows) {
   for (const int world : {3, 8, 33, 64}) {
