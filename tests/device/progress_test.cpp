@@ -1,10 +1,12 @@
-// Memory is allocated and freed while a stream waits for another rank, in the emulator.
+// The host waits for a stream that waits for another rank, in the emulator.
 #if defined(DLRM_SIMT)
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "dlrm/device/staging_buffer.h"
 
 #include "gpu_fixture.h"
 #include "simt/simt.h"
@@ -23,6 +25,7 @@ class Progress : public OnGpu {
     rescuer_ = std::thread([this] { rescue(); });
   }
   void TearDown() override {
+    device->set_progress({});
     moved_ = true;
     over_ = true;
     rescuer_.join();
@@ -110,6 +113,55 @@ TEST_F(Progress, PinnedMemoryThatIsFreedDuringACaptureIsFreedAfterIt) {
   EXPECT_FALSE(moved_);
   const std::unique_ptr<Graph> graph = captured->end_capture();
   pinned = std::make_unique<HostArray<char>>(*device, 100, "test");
+  EXPECT_TRUE(moved_);
+  EXPECT_EQ(held(), 0u);
+}
+
+/// Also what was queued before a capture holds the device.
+TEST_F(Progress, IsMadeWhilePinnedMemoryIsAllocatedDuringACapture) {
+  const std::unique_ptr<Stream> captured = device->make_stream();
+  queue_wait();
+  captured->begin_capture();
+  const HostArray<char> pinned(*device, 100, "test");
+  EXPECT_TRUE(moved_);
+  EXPECT_EQ(held(), 0u);
+  captured->end_capture();
+}
+
+TEST_F(Progress, IsMadeWhileAStagingBufferIsStillCopied) {
+  StagingBuffer staging(*device, "test");
+  staging.begin(StagingBuffer::bytes_of<char>(1));
+  *staging.take<char>(1) = 1;
+  queue_wait();
+  staging.send(*stream);
+  staging.begin(StagingBuffer::bytes_of<char>(1));
+  EXPECT_TRUE(moved_);
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(Progress, IsMadeDuringATransfer) {
+  const Array<int> array = upload(std::vector<int>{3});
+  queue_wait();
+  EXPECT_EQ(download(array.data(), 1), std::vector<int>{3});
+  EXPECT_TRUE(moved_);
+  queue_wait();
+  const int value = 4;
+  transfer->to_device(array.data(), &value, sizeof(value));
+  EXPECT_TRUE(moved_);
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(Progress, IsMadeWhileAStreamSettles) {
+  queue_wait();
+  settle(*stream);
+  EXPECT_TRUE(moved_);
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(Progress, IsMadeWhileAStreamEnds) {
+  queue_wait();
+  transfer.reset();
+  stream.reset();
   EXPECT_TRUE(moved_);
   EXPECT_EQ(held(), 0u);
 }

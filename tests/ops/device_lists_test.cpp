@@ -1,11 +1,18 @@
 #ifdef DLRM_WITH_CUDA
 #include "ops/cuda/device_lists.h"
 
+#include <atomic>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
+#include "dlrm/device/cuda/runtime.h"
 #include "dlrm/device/transfer.h"
 
 #include "fixture.h"
+#ifdef DLRM_SIMT
+#include "simt/simt.h"
+#endif
 
 namespace dlrm {
 namespace {
@@ -104,6 +111,34 @@ std::vector<Execution> gpus() {
   return cuda_device_count() > 0 ? std::vector<Execution>{{"cuda", 1}} : std::vector<Execution>{};
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, UploadedLists, testing::ValuesIn(gpus()), execution_name);
+
+#ifdef DLRM_SIMT
+/// Its memory is allocated during the capture, for which CUDA waits for all that was queued.
+TEST_P(UploadedLists, MessagesMoveWhileAListIsUploadedDuringACapture) {
+  std::atomic<bool> moved = false, over = false;
+  gpu->set_progress([&] { moved = true; });
+  const uint64_t before = simt::counters().waits_for_ranks;
+  const std::unique_ptr<Stream> other = gpu->make_stream();
+  simt::stream_operation(
+      cuda::native(*other), [&] { return moved.load(); }, [] {}, "a message");
+  // Moves the message once the host is held, so that the test ends.
+  std::thread rescuer([&] {
+    while (!over) {
+      if (simt::counters().waits_for_ranks > before) moved = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  queue->begin_capture();
+  const int64_t* list = lists.of(numbers(5, 100));
+  EXPECT_EQ(simt::counters().waits_for_ranks, before);
+  EXPECT_TRUE(moved);
+  queue->end_capture();
+  EXPECT_EQ(content(list, 100), numbers(5, 100));
+  gpu->set_progress({});
+  over = true;
+  rescuer.join();
+}
+#endif
 
 }  // namespace
 }  // namespace dlrm

@@ -118,11 +118,11 @@ class Device {
   virtual size_t peak_bytes() const = 0;
   /// Bytes of device memory that are free now; 0 if unknown.
   virtual size_t available_bytes() const { return 0; }
-  /// On a GPU, calls that allocate and free memory wait for streams, whose work may wait for other
-  /// ranks. While this thread waits in such a call, it calls `progress` again and again, which
-  /// moves the messages that those ranks wait for. If `progress` throws, an allocation throws that.
-  /// Other threads just wait. Empty: as before the first call. Not while other threads use the
-  /// device.
+  /// On a GPU, streams and events that the host waits for, also to allocate and to free memory, may
+  /// wait for other ranks. While this thread waits for them, it calls `progress` again and again,
+  /// which moves the messages that those ranks wait for. If `progress` throws, the wait and an
+  /// allocation throw that. Other threads just wait. Empty: as before the first call. Not while
+  /// other threads use the device.
   virtual void set_progress(std::function<void()>) {}
   /// How often device memory was freed. If that has changed, a Graph recorded before may refer to
   /// freed memory.

@@ -58,6 +58,7 @@ CudaDevice::CudaDevice(int index) : Device(gpu_capabilities()), index_(index) {
   description_ = described(index);
   pool_ = keeping_pool(index);
   DLRM_CUDA_CHECK(cudaStreamCreateWithFlags(&memory_stream_, cudaStreamNonBlocking));
+  streams_ = std::make_shared<StreamList>(memory_stream_);
 }
 
 CudaDevice::~CudaDevice() {
@@ -104,23 +105,10 @@ void* CudaDevice::allocate(size_t bytes, const char* what) {
 }
 
 void CudaDevice::set_progress(std::function<void()> progress) {
-  progress_ = std::move(progress);
-  progress_thread_ = std::this_thread::get_id();
+  streams_->host_wait().set_progress(std::move(progress));
 }
 
-void CudaDevice::wait() {
-  if (!progress_ || std::this_thread::get_id() != progress_thread_) {
-    DLRM_CUDA_CHECK(cudaStreamSynchronize(memory_stream_));
-    return;
-  }
-  cudaError_t status = cudaSuccess;
-  while ((status = cudaStreamQuery(memory_stream_)) == cudaErrorNotReady) {
-    cudaGetLastError();
-    progress_();
-    std::this_thread::yield();
-  }
-  check(status, "cudaStreamQuery");
-}
+void CudaDevice::wait() { streams_->host_wait().stream(memory_stream_); }
 
 void CudaDevice::deallocate(void* pointer, size_t) noexcept {
   ledger_.remove(pointer);
@@ -134,7 +122,7 @@ void CudaDevice::deallocate(void* pointer, size_t) noexcept {
 
 void CudaDevice::free_waiting() noexcept {
   const std::lock_guard lock(mutex_);
-  if (waiting_.empty() || !streams_->order_before(memory_stream_)) return;
+  if (waiting_.empty() || !streams_->order_before_memory()) return;
   for (void* pointer : waiting_) cudaFreeAsync(pointer, memory_stream_);
   waiting_.clear();
 }
@@ -164,7 +152,8 @@ void CudaDevice::out_of_memory(size_t bytes, const char* what) const {
 void* CudaDevice::allocate_host(size_t bytes, const char* what) {
   DLRM_CUDA_CHECK(cudaSetDevice(index_));
   free_host_waiting();
-  if (streams_->order_before(memory_stream_)) wait();
+  streams_->order_before_memory();
+  wait();
   void* pointer = nullptr;
   const cudaError_t status =
       cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
@@ -192,7 +181,7 @@ void CudaDevice::free_host_waiting() noexcept {
   std::vector<void*> freed;
   {
     const std::lock_guard lock(mutex_);
-    if (host_waiting_.empty() || !streams_->order_before(memory_stream_)) return;
+    if (host_waiting_.empty() || !streams_->order_before_memory()) return;
     freed.swap(host_waiting_);
   }
   try {
@@ -220,12 +209,12 @@ std::unique_ptr<Stream> CudaDevice::make_urgent_stream() {
 
 std::unique_ptr<Event> CudaDevice::make_event() {
   DLRM_CUDA_CHECK(cudaSetDevice(index_));
-  return std::make_unique<CudaEvent>(/*timed=*/false);
+  return std::make_unique<CudaEvent>(streams_, /*timed=*/false);
 }
 
 std::unique_ptr<Event> CudaDevice::make_timed_event() {
   DLRM_CUDA_CHECK(cudaSetDevice(index_));
-  return std::make_unique<CudaEvent>(/*timed=*/true);
+  return std::make_unique<CudaEvent>(streams_, /*timed=*/true);
 }
 
 }  // namespace dlrm::cuda

@@ -17,23 +17,46 @@
 
 namespace dlrm::cuda {
 
+/// The host's waits for a device. See Device::set_progress().
+class HostWait {
+ public:
+  void set_progress(std::function<void()> progress);
+  void stream(cudaStream_t stream) const;
+  void event(cudaEvent_t event) const;
+
+ private:
+  bool polls() const { return progress_ && std::this_thread::get_id() == thread_; }
+  template <class Query>
+  void poll(const Query& query, const char* call) const;
+
+  std::function<void()> progress_;
+  std::thread::id thread_;
+};
+
 /// The streams of a device that are alive. Freed memory may still be in use on them.
 class StreamList {
  public:
+  /// `memory`: the stream of allocations and frees, which is not in the list.
+  explicit StreamList(cudaStream_t memory) : memory_(memory) {}
+
   void add(cudaStream_t stream);
   void remove(cudaStream_t stream) noexcept;
-  /// Makes `later` wait for all work that the streams hold now. Returns false and does nothing if
-  /// one of them is being captured, because a wait would become part of the graph.
-  bool order_before(cudaStream_t later) noexcept;
+  /// Makes the memory stream wait for all work that the streams hold now. Returns false and does
+  /// nothing if one of them is being captured, because a wait would become part of the graph. What
+  /// they held when the capture began was ordered then (CudaStream::begin_capture()).
+  bool order_before_memory() noexcept;
+  HostWait& host_wait() { return host_wait_; }
 
  private:
+  const cudaStream_t memory_;
+  HostWait host_wait_;
   std::mutex mutex_;
   std::unordered_set<cudaStream_t> streams_;
 };
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(bool timed);
+  CudaEvent(std::shared_ptr<StreamList> list, bool timed);
   ~CudaEvent() override;
   void synchronize() override;
   bool reached() override;
@@ -41,6 +64,7 @@ class CudaEvent final : public Event {
   cudaEvent_t native() const { return event_; }
 
  private:
+  std::shared_ptr<StreamList> list_;
   cudaEvent_t event_ = nullptr;
 };
 
@@ -79,7 +103,8 @@ class CudaStream final : public Stream {
 ///
 /// CUDA's calls for pinned memory wait for the whole device, and an allocation from the pool waits
 /// for its zeroing, which may follow work of all streams. A host that waits inside CUDA moves no
-/// messages. So the waits are made before the calls, by polling (set_progress()).
+/// messages. So the waits are made before the calls, by polling (set_progress()), also during a
+/// capture: the work that is queued then runs later. Waits for streams and events poll, too.
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int index);
@@ -115,15 +140,13 @@ class CudaDevice final : public Device {
   std::string description_;
   cudaMemPool_t pool_ = nullptr;
   cudaStream_t memory_stream_ = nullptr;  // allocations, zeroing and frees, in order
-  std::shared_ptr<StreamList> streams_ = std::make_shared<StreamList>();
+  std::shared_ptr<StreamList> streams_;
   std::atomic<uint64_t> frees_{0};
   Ledger ledger_;
   Ledger host_ledger_;
   std::mutex mutex_;
   std::vector<void*> waiting_;  // freed during a capture; returned to the pool after it
   std::vector<void*> host_waiting_;
-  std::function<void()> progress_;
-  std::thread::id progress_thread_;
 };
 
 }  // namespace dlrm::cuda

@@ -2,6 +2,32 @@
 
 namespace dlrm::cuda {
 
+void HostWait::set_progress(std::function<void()> progress) {
+  progress_ = std::move(progress);
+  thread_ = std::this_thread::get_id();
+}
+
+void HostWait::stream(cudaStream_t stream) const {
+  if (polls()) return poll([stream] { return cudaStreamQuery(stream); }, "cudaStreamQuery");
+  DLRM_CUDA_CHECK(cudaStreamSynchronize(stream));
+}
+
+void HostWait::event(cudaEvent_t event) const {
+  if (polls()) return poll([event] { return cudaEventQuery(event); }, "cudaEventQuery");
+  DLRM_CUDA_CHECK(cudaEventSynchronize(event));
+}
+
+template <class Query>
+void HostWait::poll(const Query& query, const char* call) const {
+  cudaError_t status = cudaSuccess;
+  while ((status = query()) == cudaErrorNotReady) {
+    cudaGetLastError();
+    progress_();
+    std::this_thread::yield();
+  }
+  check(status, call);
+}
+
 void StreamList::add(cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   streams_.insert(stream);
@@ -12,7 +38,7 @@ void StreamList::remove(cudaStream_t stream) noexcept {
   streams_.erase(stream);
 }
 
-bool StreamList::order_before(cudaStream_t later) noexcept {
+bool StreamList::order_before_memory() noexcept {
   const std::lock_guard lock(mutex_);
   for (cudaStream_t stream : streams_) {
     if (capturing(stream)) return false;
@@ -21,13 +47,13 @@ bool StreamList::order_before(cudaStream_t later) noexcept {
     cudaEvent_t reached = nullptr;
     if (cudaEventCreateWithFlags(&reached, cudaEventDisableTiming) != cudaSuccess) return false;
     cudaEventRecord(reached, stream);
-    cudaStreamWaitEvent(later, reached, 0);
+    cudaStreamWaitEvent(memory_, reached, 0);
     cudaEventDestroy(reached);
   }
   return true;
 }
 
-CudaEvent::CudaEvent(bool timed) {
+CudaEvent::CudaEvent(std::shared_ptr<StreamList> list, bool timed) : list_(std::move(list)) {
   // A host that waits sleeps.
   const unsigned timing = timed ? cudaEventDefault : cudaEventDisableTiming;
   DLRM_CUDA_CHECK(cudaEventCreateWithFlags(&event_, timing | cudaEventBlockingSync));
@@ -35,7 +61,7 @@ CudaEvent::CudaEvent(bool timed) {
 
 CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
 
-void CudaEvent::synchronize() { DLRM_CUDA_CHECK(cudaEventSynchronize(event_)); }
+void CudaEvent::synchronize() { list_->host_wait().event(event_); }
 
 bool CudaEvent::reached() {
   const cudaError_t status = cudaEventQuery(event_);
@@ -62,13 +88,18 @@ CudaStream::CudaStream(std::shared_ptr<StreamList> list, bool urgent) : list_(st
 }
 
 CudaStream::~CudaStream() {
+  try {
+    CudaStream::synchronize();
+  } catch (...) {
+    // The call that failed throws it again. Streams no longer wait for other ranks.
+  }
   list_->remove(stream_);
   // Memory freed from now on is no longer ordered behind this stream.
   cudaStreamSynchronize(stream_);
   cudaStreamDestroy(stream_);
 }
 
-void CudaStream::synchronize() { DLRM_CUDA_CHECK(cudaStreamSynchronize(stream_)); }
+void CudaStream::synchronize() { list_->host_wait().stream(stream_); }
 
 void CudaStream::record(Event& event) {
   DLRM_CUDA_CHECK(cudaEventRecord(cuda::native(event), stream_));
@@ -79,6 +110,7 @@ void CudaStream::wait(Event& event) {
 }
 
 bool CudaStream::begin_capture() {
+  list_->order_before_memory();  // for allocations during the capture
   DLRM_CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed));
   return true;
 }
