@@ -116,5 +116,16 @@ TEST(Replicas, ABatchWithOneRowMoreThanAnyBeforeItTrainsAsOnOneRank) {
             train_all(plan_of("table", tables, 1), options, bags, batches));
 }
 
+TEST(Replicas, OfSeveralWidthsTrainAsOnOneRank) {
+  const Tables tables{table_of("narrow", 20000, 4, {1}, Pooling::kSum),
+                      table_of("wide", 20000, 9, {1}, Pooling::kSum),
+                      table_of("last", 20000, 2, {1}, Pooling::kSum)};
+  const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
+  const MadeUpBags bags(tables, /*variable=*/false);
+  const std::vector<int64_t> batches{14, 16};
+  EXPECT_EQ(train_all(plan_of("data_parallel", tables, 2), options, bags, batches),
+            train_all(plan_of("table", tables, 1), options, bags, batches));
+}
+
 }  // namespace
 }  // namespace dlrm::testing
