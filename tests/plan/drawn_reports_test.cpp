@@ -171,9 +171,9 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen caches", "f7b62934045ab9c8"},
                                                         {"largest", "5a6c99f4c471d737"},
                                                         {"limited report", "69d1ea7a28472f99"},
-                                                        {"machine report", "d6028f4d430984a7"},
+                                                        {"machine report", "045faa2f0a4b8e96"},
                                                         {"report", "538ea143070defcc"},
-                                                        {"steps", "a433261833cc58e1"},
+                                                        {"steps", "9c302cd92c25e9ac"},
                                                         {"unfused steps", "e7e6d71f9247fb3d"}}));
 }
 

@@ -443,6 +443,13 @@ TEST(StepWork, TheBusiestRankHasTheRowsThatAreLookedUp) {
   EXPECT_NEAR(work.ranks[owner].update_bytes, 64 * 3 * 64 + 2 * unique * (64 + 64) + 64 * 64, 1e-6);
 }
 
+TEST(StepWork, ACopyTakesTheTimeOfAShardOnEachRank) {
+  const RunConfig config = config_of({table("a", 1000, 16)}, 64, Strategy::kDataParallel);
+  for (const RankWork& rank : step_work(config, make_plan(config, 2, {}), {}).ranks) {
+    EXPECT_EQ(rank.shards, 1);
+  }
+}
+
 // ---- Programs whose operations are not fused
 
 TEST(MemoryBalancedPlan, DealsSlicesForwardsAndBackwards) {

@@ -60,7 +60,10 @@ std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const 
   }
   for (const int t : plan.data_parallel) {
     const TableWork work = cost.replica_work(config.model.tables[static_cast<size_t>(t)]);
-    for (RankWork& rank : ranks) add_table(work, cost, rank);
+    for (RankWork& rank : ranks) {
+      rank.shards += 1;
+      add_table(work, cost, rank);
+    }
   }
   return ranks;
 }

@@ -10,8 +10,8 @@ namespace dlrm {
 
 /// A rank's part of a step, by the terms of the cost model. Bytes are those of its memory.
 struct RankWork {
-  double samples = 0;  ///< of its local batch
-  double shards = 0;
+  double samples = 0;         ///< of its local batch
+  double shards = 0;          ///< and copies of tables
   double sent_ids = 0;        ///< of its samples
   double received_ids = 0;    ///< of its rows
   double route_bytes = 0;     ///< ids of its samples are bucketed
