@@ -19,11 +19,11 @@ DLRM_MUTANT of the environment chooses one. The sources themselves hold no trace
 
 First all tests run without a mutant, one suite at a time, or one test at a time if a suite is long. Each
 process marks the mutants that it reaches in the file that DLRM_MUTANTS_REACHED names. The file
-reach.json of the copy keeps the results, so that an ended run goes on where it was. A mutant is then judged by the tests that reach it, cheapest
+reach.json of the copy keeps the results, so that an ended run goes on. A mutant is then judged by the tests that reach it, cheapest
 first, until one fails. It survives if none fails, or if no test reaches it. Constants that the compiler
 computes are never those of a mutant. Tests are always recorded with the preset `simt`. A failure
-counts only if the same tests then pass without a mutant: a busy machine lets tests fail. GTEST_FILTER of
-the environment may name tests to leave out, as -A.*:B.*
+counts only if the same tests then pass without a mutant, and fail again with it: a busy machine lets tests fail.
+GTEST_FILTER of the environment may name tests to leave out, as -A.*:B.*
 
 A list names a file and its mutants. A line `run` names tests that should be tried first:
 
@@ -231,8 +231,8 @@ def judge(tree, mutant, recorded, how):
             break
         run = lambda **chosen: reach.run_test(tree, how.preset, test, how.limit or 60 + 10 * seconds, **chosen)[0]
         by = run(DLRM_MUTANT=str(mutant.number))
-        if by and run():
-            by = ""
+        if by:
+            by = "" if run() else run(DLRM_MUTANT=str(mutant.number))
         if by:
             break
     else:

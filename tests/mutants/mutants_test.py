@@ -219,6 +219,16 @@ class Reach(unittest.TestCase):
             with mock.patch.object(reach, "run_test", side_effect=run):
                 self.assertEqual(self.judge(known)["twice"]["result"], expected)
 
+    def test_a_failure_that_does_not_occur_again_is_no_catch(self):
+        known, failed = self.record()[0], set()
+
+        def run(tree, preset, test, limit, **variables):
+            first = "DLRM_MUTANT" in variables and test not in failed
+            failed.add(test)
+            return ("a_test: Sum.One" if first else ""), False
+        with mock.patch.object(reach, "run_test", side_effect=run):
+            self.assertEqual(self.judge(known)["twice"]["result"], "survived")
+
     def test_only_tests_of_the_chosen_programs_are_found(self):
         programs = [["python3", "run_suite.py", os.path.join(self.bin, name)] for name in ("a_test", "b_test")]
         listed = {"tests": [{"name": f"t.{n}", "command": command, "properties": []}
