@@ -35,6 +35,7 @@ class Nodes {
         graph.graph.back().needs.push_back(place[at(need)]);
       }
     }
+    share_vectors(place, graph);
     return graph;
   }
 
@@ -137,14 +138,41 @@ class Nodes {
     return before < work.size() ? work[before] : 0;
   }
 
-  /// An exchange carries vectors before the loss and their gradients after it. Shares are
+  /// An exchange takes as long as the rank that sends most needs. That may be another rank than the
+  /// one that sends most in all exchanges of a step together, of which the model knows the time.
+  void share_vectors(const std::vector<int>& place, TimelineGraph& graph) const {
+    std::map<int, std::map<int, double>> sent;  // by step and rank
+    const auto for_each = [&](const auto& visit) {
+      for (size_t n = 0; n < nodes_.size(); ++n) {
+        StepOperation& exchange = graph.graph[at(place[n])];
+        if (exchange.part == StepPart::kVectorExchange) visit(nodes_[n], exchange);
+      }
+    };
+    const auto most = [](const std::map<int, double>& of_ranks) {
+      double bytes = 0;
+      for (const auto& rank : of_ranks) bytes = std::max(bytes, rank.second);
+      return bytes;
+    };
+    for_each([&](const Node& node, StepOperation& exchange) {
+      std::map<int, double> own;
+      for (const int member : node.members) {
+        const QueuedOperation& part = queued()[at(member)];
+        if (part.name == "nccl send") own[steps_.place(part.label).rank] += part.bytes;
+      }
+      exchange.share = most(own);
+      for (const auto& [rank, bytes] : own) sent[exchange.step][rank] += bytes;
+    });
+    for_each(
+        [&](const Node&, StepOperation& exchange) { exchange.whole = most(sent[exchange.step]); });
+  }
+
+  /// An exchange carries vectors before the loss and their gradients after it. Shares of sums are
   /// bytes; gradients of data-parallel tables have a size of their own.
   PartOfStep part_of_collective(const Node& node, TimelineOperation& operation) const {
-    double bytes = 0, sent = 0;
+    double bytes = 0;
     bool sum = false;
     for (const int member : node.members) {
       const QueuedOperation& part = queued()[at(member)];
-      if (part.name == "nccl send") sent += part.bytes;
       if (part.name == "nccl sum") {
         sum = true;
         bytes = part.bytes;
@@ -154,7 +182,7 @@ class Nodes {
     if (sum && bytes == copies_bytes_) return {StepPart::kCopySum, 1};
     if (sum) return {StepPart::kDenseSum, bytes};
     if (operation.place.stage == "backward") return {StepPart::kGradientExchange, 1};
-    if (operation.place.stage == "lookup") return {StepPart::kVectorExchange, sent};
+    if (operation.place.stage == "lookup") return {StepPart::kVectorExchange, 1};
     return {};
   }
 

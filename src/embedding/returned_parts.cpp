@@ -11,6 +11,8 @@ namespace {
 constexpr double kLinkCost = 9;
 /// With fewer ids per vector lookups are too short to hide an exchange.
 constexpr double kLeastIdsPerVector = 2;
+/// Parts of the time of all lookups that the first lookups may take.
+constexpr int kTried = 8;
 
 bool divides(const EmbeddingLayout& layout, int table) {
   const auto t = static_cast<size_t>(table);
@@ -41,35 +43,63 @@ std::vector<ReturnedParts::Returned> ReturnedParts::shards_of(const EmbeddingLay
   return shards;
 }
 
-/// Chooses the first part.
-void ReturnedParts::divide(std::vector<Returned>& shards) {
-  std::vector<size_t> order(shards.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return shards[a].lookups * shards[b].sent() < shards[b].lookups * shards[a].sent();
-  });
-  double all = 0, first = 0;
-  for (const Returned& shard : shards) all += shard.lookups + shard.vectors;
-  for (const size_t s : order) {
-    first += shards[s].lookups + shards[s].vectors + kLinkCost * shards[s].sent();
-    if (first > all) break;
-    shards[s].part = 0;
+/// Takes shards of each owner for the first part, as far as `limits` allow. Returns the time until
+/// all vectors have arrived.
+double ReturnedParts::divide(const Times& limits) {
+  double looked_up = 0;
+  Times first, second;
+  for (size_t owner = 0; owner < shards_.size(); ++owner) {
+    Times own, later;
+    for (const size_t s : order_[owner]) {
+      Returned& shard = shards_[owner][s];
+      const double lookup = shard.work(), exchange = kLinkCost * shard.sent();
+      const bool fits =
+          own.lookup + lookup <= limits.lookup && own.exchange + exchange <= limits.exchange;
+      shard.part = fits ? 0 : 1;
+      Times& part = fits ? own : later;
+      part.lookup += lookup;
+      part.exchange += exchange;
+    }
+    first.lookup = std::max(first.lookup, own.lookup);
+    first.exchange = std::max(first.exchange, own.exchange);
+    second.exchange = std::max(second.exchange, later.exchange);
+    looked_up = std::max(looked_up, own.lookup + later.lookup);
   }
+  return std::max(looked_up, first.lookup + first.exchange) + second.exchange;
 }
 
 ReturnedParts::ReturnedParts(const EmbeddingLayout& layout, bool rounds, int most) {
-  double lookups = 0, vectors = 0;
-  bool divided = false;
+  double ids = 0, vectors = 0, longest = 0;
   for (const OwnerLayout& owner : layout.owners) {
     shards_.push_back(shards_of(layout, owner, rounds));
-    divide(shards_.back());
-    for (const Returned& shard : shards_.back()) {
-      lookups += shard.lookups;
+    const std::vector<Returned>& shards = shards_.back();
+    std::vector<size_t> order(shards.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return shards[a].lookups * shards[b].sent() < shards[b].lookups * shards[a].sent();
+    });
+    order_.push_back(std::move(order));
+    double work = 0;
+    for (const Returned& shard : shards) {
+      ids += shard.lookups;
       vectors += shard.vectors;
-      divided |= shard.part == 0;
+      work += shard.work();
     }
+    longest = std::max(longest, work);
   }
-  if (divided && lookups >= kLeastIdsPerVector * vectors) count_ = most;
+  double least = divide({0, 0});
+  if (most == 1 || ids < kLeastIdsPerVector * vectors) return;
+  Times best;
+  for (int tried = 1; tried < kTried; ++tried) {
+    const double lookup = longest * tried / kTried;
+    const Times limits{lookup, longest - lookup};
+    const double end = divide(limits);
+    if (end >= least) continue;
+    least = end;
+    best = limits;
+    count_ = 2;
+  }
+  divide(best);
 }
 
 }  // namespace dlrm

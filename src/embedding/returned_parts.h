@@ -7,8 +7,9 @@ namespace dlrm {
 
 /// How owners return the pooled vectors of their shards: in which exchanges, and in which type. The
 /// same on every rank. On GPUs there may be two exchanges: the second part is looked up while the
-/// first one travels. The first part has the shards with the fewest ids per vector, so much of them
-/// that its lookup and its exchange take as long as all lookups.
+/// first one travels. Each owner first returns the shards with the fewest ids per byte that they
+/// send, as many as are looked up and travel while the owner with most work looks up all of its
+/// shards. How much of that time is for lookups is what lets all vectors arrive first.
 class ReturnedParts {
  public:
   /// `rounds`: vectors are sent in fp32 and then rounded to bf16, so their owners may round them.
@@ -23,9 +24,7 @@ class ReturnedParts {
   bool rounds(int owner, int shard) const { return of(owner, shard).rounds; }
 
   /// Columns that the lookup of a shard reads and writes, per sample.
-  double work(int owner, int shard) const {
-    return of(owner, shard).lookups + of(owner, shard).vectors;
-  }
+  double work(int owner, int shard) const { return of(owner, shard).work(); }
 
  private:
   struct Returned {
@@ -34,7 +33,12 @@ class ReturnedParts {
     bool rounds = false;
     int part = 1;
 
+    double work() const { return lookups + vectors; }
     double sent() const { return rounds ? vectors / 2 : vectors; }
+  };
+  /// In columns of fp32 that memory reads or writes meanwhile, per sample.
+  struct Times {
+    double lookup = 0, exchange = 0;
   };
 
   const Returned& of(int owner, int shard) const {
@@ -42,9 +46,10 @@ class ReturnedParts {
   }
   static std::vector<Returned> shards_of(const EmbeddingLayout& layout, const OwnerLayout& owner,
                                          bool rounds);
-  static void divide(std::vector<Returned>& shards);
+  double divide(const Times& limits);
 
   std::vector<std::vector<Returned>> shards_;  ///< by owner
+  std::vector<std::vector<size_t>> order_;     ///< by owner: numbers of shards
   int count_ = 1;
 };
 

@@ -260,7 +260,11 @@ TEST(Timeline, PartOfTheVectorsTravelsWhileTheOthersAreLookedUp) {
   const TimelineResult r = run_timeline(options);
   const std::vector<size_t> exchanges = last_of(r, StepPart::kVectorExchange);
   ASSERT_EQ(exchanges.size(), 2u);
-  EXPECT_LT(r.graph[exchanges[0]].share, r.graph[exchanges[1]].share);
+  // Rank 0 sends 8 values in bf16 of five samples, then both send 8 in fp32.
+  EXPECT_DOUBLE_EQ(r.graph[exchanges[0]].share, 5 * 8 * 2);
+  EXPECT_DOUBLE_EQ(r.graph[exchanges[1]].share, 5 * 8 * 4);
+  EXPECT_DOUBLE_EQ(r.graph[exchanges[0]].whole, 5 * 8 * (2 + 4));
+  EXPECT_DOUBLE_EQ(r.graph[exchanges[1]].whole, 5 * 8 * (2 + 4));
   const std::vector<size_t> lookups = last_of(r, StepPart::kLookup);
   const std::vector<char> first = needs_of(r, exchanges[0]), second = needs_of(r, exchanges[1]);
   int early = 0, late = 0;

@@ -20,7 +20,7 @@ EmbeddingLayout layout_of(const std::vector<TableConfig>& tables, const std::vec
   return {tables, plan, RoutingMode::kExact};
 }
 
-/// 24 ids per vector hide the exchange of two shards on rank 0, and of one on rank 1.
+/// The 35 vectors that rank 1 reads and writes hide the exchange of two shards of rank 0.
 TEST(ReturnedParts, TheShardsWithTheFewestIdsAreReturnedFirst) {
   const EmbeddingLayout layout = layout_of(
       {table_of("a", 1), table_of("b", 24), table_of("c", 2), table_of("d", 30), table_of("e", 3)},
@@ -29,7 +29,7 @@ TEST(ReturnedParts, TheShardsWithTheFewestIdsAreReturnedFirst) {
   EXPECT_EQ(parts.count(), 2);
   EXPECT_EQ(parts.part_of(0, 0), 0);
   EXPECT_EQ(parts.part_of(0, 1), 1);
-  EXPECT_EQ(parts.part_of(0, 2), 0);  // 3 ids, 2 vectors, 2 · 9 for the link: 23 of 30
+  EXPECT_EQ(parts.part_of(0, 2), 0);  // 3 ids, 2 vectors, 2 · 9 for the link: 23 of 35
   EXPECT_EQ(parts.part_of(1, 0), 1);
   EXPECT_EQ(parts.part_of(1, 1), 0);
   EXPECT_EQ(parts.work(0, 1), 8 * (24 + 1));
@@ -39,17 +39,41 @@ TEST(ReturnedParts, TheShardsWithTheFewestIdsAreReturnedFirst) {
 }
 
 TEST(ReturnedParts, Bf16TravelsTwiceAsFast) {
+  // All lookups of rank 0 take as long as the exchange of one vector in fp32.
   const EmbeddingLayout layout =
-      layout_of({table_of("a", 1), table_of("b", 1), table_of("c", 14)}, {0, 0, 1});
+      layout_of({table_of("a", 1), table_of("b", 6), table_of("c", 3)}, {0, 0, 1});
   EXPECT_EQ(ReturnedParts(layout, false, 2).count(), 1);
-  const EmbeddingLayout both =
-      layout_of({table_of("a", 1), table_of("b", 7), table_of("c", 4)}, {0, 0, 1});
-  EXPECT_EQ(ReturnedParts(both, false, 2).count(), 1);
-  EXPECT_EQ(ReturnedParts(both, true, 2).count(), 2);
+  const ReturnedParts parts(layout, true, 2);
+  EXPECT_EQ(parts.count(), 2);
+  EXPECT_EQ(parts.part_of(0, 0), 0);
+  EXPECT_EQ(parts.part_of(0, 1), 1);
+}
+
+TEST(ReturnedParts, VectorsOfARankTravelWhileAnotherRankLooksUp) {
+  const EmbeddingLayout layout =
+      layout_of({table_of("a", 1), table_of("b", 2), table_of("c", 40)}, {0, 0, 1});
+  const ReturnedParts parts(layout, false, 2);
+  EXPECT_EQ(parts.count(), 2);
+  EXPECT_EQ(parts.part_of(0, 0), 0);
+  EXPECT_EQ(parts.part_of(0, 1), 0);
+  EXPECT_EQ(parts.part_of(1, 0), 1);
+}
+
+TEST(ReturnedParts, AShardWhoseVectorsWouldArriveLateDoesNotKeepOthersBack) {
+  TableConfig wide = table_of("wide", 1);
+  wide.dim = 40;
+  std::vector<TableConfig> tables{wide, table_of("narrow", 2), table_of("c", 40)};
+  Plan plan;
+  plan.world = 2;
+  plan.shards = {{0, {0, 100}, {0, 40}, 0}, {1, {0, 100}, {0, 8}, 0}, {2, {0, 100}, {0, 8}, 1}};
+  const ReturnedParts parts({tables, plan, RoutingMode::kExact}, false, 2);
+  EXPECT_EQ(parts.count(), 2);
+  EXPECT_EQ(parts.part_of(0, 0), 1);
+  EXPECT_EQ(parts.part_of(0, 1), 0);
 }
 
 TEST(ReturnedParts, ShortLookupsAreNotDivided) {
-  // On rank 0 the exchange of the first table would be hidden.
+  // The exchange of a vector of each rank would be hidden.
   std::vector<TableConfig> tables{table_of("a", 1), table_of("b", 11)};
   std::vector<int> ranks{0, 0};
   for (int t = 0; t < 5; ++t) {

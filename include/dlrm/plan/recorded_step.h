@@ -35,7 +35,8 @@ struct StepOperation {
   StepPart part = StepPart::kNone;
   int rank = 0;            ///< -1: all ranks, a collective
   int step = 0;            ///< of the recording
-  double share = 0;        ///< of the part's work, relative to the part's other operations
+  double share = 0;        ///< of the part's work, relative to `whole`
+  double whole = 0;        ///< 0: the shares of the part's operations of this step and rank
   std::vector<int> needs;  ///< earlier operations that end before it begins
 };
 

@@ -124,7 +124,7 @@ class Shares {
   }
   /// Of the work of its part.
   double of(const StepOperation& one) const {
-    const double sum = sums_.at(key(one));
+    const double sum = one.whole > 0 ? one.whole : sums_.at(key(one));
     return sum > 0 ? one.share / sum : 0;
   }
   void require(StepPart part, int step, int rank) const {
