@@ -14,8 +14,8 @@ class BatchPhase {
     kPrepared,
     kLookedUp,
     kReturning,
+    kSorting,  ///< returning, and its ids are being sorted for the update
     kReturned,
-    kSorted,  ///< returned, and its ids are being sorted for the update
     kSent,
     kReceived,  ///< gradients of its vectors have arrived, as the stream sees it
     kUpdated

@@ -90,8 +90,6 @@ class ReplicaUpdates {
                  const std::vector<Replica>& replicas);
   void sort(const RoutedBatch& batch, Ops& ops);
   void start(const RoutedBatch& batch, const Matrix& de);
-  /// True if start() exchanges anything.
-  bool exchanges() const { return exchanges_; }
   void poll();
   void finish(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de);
   int64_t bytes_sent() const;

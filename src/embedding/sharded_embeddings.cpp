@@ -74,7 +74,8 @@ struct ShardedEmbeddings::Parts {
   Matrix de_place;  // instead of `de`, if it has data
   std::vector<IdCheck> checks;
   BatchPhase phase;
-  SideStream side;  // Declared last, so it is destroyed first.
+  bool sorted = false;  // the ids of the oldest batch, on the side stream
+  SideStream side;      // Declared last, so it is destroyed first.
 };
 
 ShardedEmbeddings::ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOptions options,
@@ -153,35 +154,42 @@ void ShardedEmbeddings::start_return() {
                                   parts_->side.stream());
 }
 
+void ShardedEmbeddings::sort_ids() {
+  if (!parts_->side.available()) return;
+  parts_->phase.advance(BatchPhase::kReturning, BatchPhase::kSorting, "sort_ids");
+  parts_->side.join();  // with the lookups
+  parts_->side.stay_forked();
+  parts_->replicas.sort(parts_->router->oldest(), parts_->side.ops());
+  parts_->shards.sort(parts_->router->oldest(), parts_->side.ops());
+  parts_->sorted = true;
+}
+
 Matrix ShardedEmbeddings::finish_return() {
-  parts_->phase.advance(BatchPhase::kReturning, BatchPhase::kReturned, "finish_return");
-  parts_->side.join();
+  if (parts_->phase.is(BatchPhase::kSorting)) {
+    parts_->phase.set(BatchPhase::kReturned);
+  } else {
+    parts_->phase.advance(BatchPhase::kReturning, BatchPhase::kReturned, "finish_return");
+    parts_->side.join();
+  }
   return parts_->bag_lookup.finish_return(parts_->router->oldest());
 }
 
 Matrix ShardedEmbeddings::gradient() {
-  const BatchPhase& phase = parts_->phase;
-  phase.require(phase.is(BatchPhase::kReturned) || phase.is(BatchPhase::kSorted), "gradient");
+  parts_->phase.require(parts_->phase.is(BatchPhase::kReturned), "gradient");
   const int64_t b = parts_->router->oldest().local.size();
   if (!parts_->de_place.data) parts_->de.reserve(static_cast<size_t>(b * width()));
   return parts_->gradient_of(b);
 }
 
-void ShardedEmbeddings::sort_ids() {
-  if (!parts_->side.available() || parts_->phase.is(BatchPhase::kSorted)) return;
-  parts_->phase.advance(BatchPhase::kReturned, BatchPhase::kSorted, "sort_ids");
-  parts_->side.fork();
-  parts_->replicas.sort(parts_->router->oldest(), parts_->side.ops());
-  parts_->shards.sort(parts_->router->oldest(), parts_->side.ops());
-}
+void ShardedEmbeddings::await_sort() { parts_->side.join(); }
 
 void ShardedEmbeddings::start_backward() {
   const Matrix de = gradient();
   const RoutedBatch& batch = parts_->router->oldest();
-  const bool sorted = parts_->phase.is(BatchPhase::kSorted);
+  const bool sorted = parts_->sorted;
   parts_->pooling->start_backward(batch, de);
   if (!sorted) parts_->replicas.sort(batch, parts_->ops);
-  if (parts_->replicas.exchanges()) parts_->side.join();
+  await_sort();
   parts_->replicas.start(batch, de);
   if (!sorted) parts_->shards.sort(batch, parts_->ops);
   parts_->phase.set(BatchPhase::kSent);
@@ -189,7 +197,6 @@ void ShardedEmbeddings::start_backward() {
 
 void ShardedEmbeddings::await_gradients() {
   parts_->phase.advance(BatchPhase::kSent, BatchPhase::kReceived, "await_gradients");
-  parts_->side.join();
   parts_->pooling->finish_backward(parts_->router->oldest());
 }
 
@@ -211,13 +218,14 @@ void ShardedEmbeddings::update(double learning_rate, int64_t step) {
 
 void ShardedEmbeddings::drop() {
   BatchPhase& phase = parts_->phase;
-  const bool travels = phase.is(BatchPhase::kReturning) || phase.is(BatchPhase::kSent) ||
-                       phase.is(BatchPhase::kReceived);
+  const bool travels = phase.is(BatchPhase::kReturning) || phase.is(BatchPhase::kSorting) ||
+                       phase.is(BatchPhase::kSent) || phase.is(BatchPhase::kReceived);
   phase.require(in_flight() > 0 && !travels, "drop");
   if (phase.is(BatchPhase::kRouted)) parts_->router->await_oldest();
   parts_->side.join();
   parts_->router->pop(phase.is(BatchPhase::kUpdated));
   phase.set(BatchPhase::kRouted);
+  parts_->sorted = false;
 }
 
 int64_t ShardedEmbeddings::keep_hot_rows(const std::function<bool()>& route_next) {

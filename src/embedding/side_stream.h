@@ -35,6 +35,8 @@ class SideStream {
     stream_->wait(*forked_);
     is_forked_ = true;
   }
+  /// Like fork(), but the side stream does not wait for the main stream.
+  void stay_forked() { is_forked_ = available(); }
   /// The main stream waits for the side stream. Does nothing without a fork().
   void join() {
     if (!is_forked_) return;

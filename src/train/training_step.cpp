@@ -31,8 +31,11 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
                          const LaunchHalf& launch) {
   StageClock* clock = clock_.get();
   launch(StepHalf::kForward, [&] {
-    forward(batch, clock);
-    stage(clock, "loss", [&] { model_.loss(batch.targets, batch.global_size); });
+    forward(batch, clock, /*trains=*/true);
+    stage(clock, "loss", [&] {
+      model_.loss(batch.targets, batch.global_size);
+      embeddings_.await_sort();
+    });
   });
   model_.mark_loss();
   // On an asynchronous device the host does not know the loss yet. Trainer::finish_step() sends it.
@@ -41,7 +44,6 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
     // A fused update changes weights during the backward pass, so the loss is checked before it.
     if (model_.parameters().begin_fused_update(now.dense)) status_.finish();
     stage(clock, "backward", [&] {
-      embeddings_.sort_ids();
       model_.backward_top(progress_);
       model_.backward_interaction(embeddings_.gradient(), progress_);
       embeddings_.start_backward();
@@ -81,7 +83,7 @@ void TrainingStep::update_while_gradients_are_summed(const StepOptimizers& now, 
   stage(clock, "update", [&] { model_.parameters().update(now.dense); });
 }
 
-void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
+void TrainingStep::forward(const PendingBatch& batch, StageClock* clock, bool trains) {
   viewed_size_ = batch.global_size;
   stage(clock, "lookup", [&] {
     embeddings_.await_ids();
@@ -91,7 +93,10 @@ void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
   });
   stage(clock, "bottom", [&] { model_.bottom(batch.dense, batch.local_size(), progress_); });
   Matrix pooled;
-  stage(clock, "return", [&] { pooled = embeddings_.finish_return(); });
+  stage(clock, "return", [&] {
+    if (trains) embeddings_.sort_ids();
+    pooled = embeddings_.finish_return();
+  });
   stage(clock, "interact", [&] { model_.interact(pooled, progress_); });
   stage(clock, "top", [&] { model_.top(progress_); });
 }

@@ -32,7 +32,7 @@ class TrainingStep {
   /// asynchronously the work is queued and the status is not sent yet.
   void train(const PendingBatch& batch, const StepOptimizers& now, const LaunchHalf& launch);
   /// Runs only the forward pass, up to the logits.
-  void infer(const PendingBatch& batch) { forward(batch, nullptr); }
+  void infer(const PendingBatch& batch) { forward(batch, nullptr, /*trains=*/false); }
 
   /// Advances this rank's exchanges while it computes or waits.
   const Progress& progress() const { return progress_; }
@@ -48,7 +48,7 @@ class TrainingStep {
   void finish_stages();
 
  private:
-  void forward(const PendingBatch& batch, StageClock* clock);
+  void forward(const PendingBatch& batch, StageClock* clock, bool trains);
   void prepare_ids();
   void update_after_gradients_are_summed(const StepOptimizers& now, StageClock* clock);
   void update_while_gradients_are_summed(const StepOptimizers& now, StageClock* clock);

@@ -82,6 +82,7 @@ Trained trained(const Plan& plan, const EmbeddingOptions& options, std::optional
       embeddings.prepare_ids();
       embeddings.lookup();
       embeddings.start_return();
+      embeddings.sort_ids();
       const Matrix pooled = embeddings.finish_return();
       if (e) {
         EXPECT_EQ(pooled.data, e->matrix.data);
@@ -92,7 +93,6 @@ Trained trained(const Plan& plan, const EmbeddingOptions& options, std::optional
         EXPECT_EQ(gradient.data, de->matrix.data);
       }
       write(rank, gradients(step, local, embeddings.width()), gradient);
-      embeddings.sort_ids();
       embeddings.start_backward();
       embeddings.update(options.optimizer.lr, step);
     }

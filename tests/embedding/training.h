@@ -139,6 +139,7 @@ inline void train(ShardedEmbeddings& embeddings, const Context& context, int64_t
   embeddings.lookup();
   embeddings.start_return();
   poll_often(embeddings);
+  embeddings.sort_ids();
   std::vector<float> values = values_of(context, embeddings.finish_return().f32());
   for (int64_t i = 0; i < local.size(); ++i) {
     for (int64_t c = 0; c < embeddings.width(); ++c) {
@@ -147,7 +148,6 @@ inline void train(ShardedEmbeddings& embeddings, const Context& context, int64_t
     }
   }
   const MatrixView<float> de = embeddings.gradient().f32();
-  embeddings.sort_ids();
   Transfer(context.device, context.stream)
       .write_rows(de.data, de.stride, de.rows, de.cols, values.data());
   embeddings.start_backward();

@@ -99,11 +99,14 @@ class ShardedEmbeddings {
   void prepare_ids(View<float> flag = {}, View<int64_t> where = {});
   void lookup();
   void start_return();
-  Matrix finish_return();
-  Matrix gradient();
-  /// Optional, before start_backward(). Sorts the batch's ids for its update on a side stream while
-  /// the caller's backward pass computes. Has no effect on a device without a side stream.
+  /// Optional, before finish_return(). Sorts the batch's ids for its update on a side stream, while
+  /// vectors travel. Has no effect on a device without a side stream.
   void sort_ids();
+  Matrix finish_return();
+  /// What is queued on the context's stream after this runs after sort_ids(). start_backward() does
+  /// it otherwise, but a recording of the forward pass must end with it.
+  void await_sort();
+  Matrix gradient();
   void start_backward();
   /// Optional, before apply(). What is queued on the context's stream after this runs after the
   /// gradients have arrived.
