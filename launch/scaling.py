@@ -13,7 +13,7 @@ from scaling_report import figure, figures, table
 from sweep_trials import HERE, STOPPED, SweepError, last_error, locked_folder, read, read_json, write
 
 MODES = ("strong", "weak", "memory")
-KEPT = ("samples_per_second", "step_ms", "stages_ms", "data_wait_share", "memory", "plan", "world_size", "device", "comm",
+KEPT = ("samples_per_second", "step_ms", "stages_ms", "stages_max_ms", "data_wait_share", "memory", "plan", "world_size", "device", "comm",
         "host", "version", "started")
 
 

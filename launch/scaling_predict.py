@@ -6,7 +6,7 @@ import subprocess
 from scaling_points import Point
 from sweep_trials import HERE, SweepError, last_error, read_json
 
-KEPT = ("step_ms", "samples_per_second", "exchange_ms", "memory_bytes", "stages")
+KEPT = ("step_ms", "samples_per_second", "exchange_ms", "exchanged_bytes", "memory_bytes", "stages")
 
 
 def program():

@@ -69,6 +69,7 @@ std::string to_json(const RunSummary& summary) {
                        {"p50", number(summary.step_ms_p50)},
                        {"p99", number(summary.step_ms_p99)}};
   object["stages_ms"] = numbers(summary.stages_ms);
+  object["stages_max_ms"] = numbers(summary.stages_max_ms);
   object["data_wait_share"] = number(summary.data_wait_share);
   object["cpu_utilization"] = number(summary.cpu_utilization);
   object["memory"] = numbers(summary.memory);

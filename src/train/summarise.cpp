@@ -1,6 +1,7 @@
 #include "summarise.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "dlrm/core/process_usage.h"
 
@@ -73,6 +74,27 @@ std::map<std::string, double> plan_figures(const RunConfig& config, const Plan& 
 
 }  // namespace
 
+std::map<std::string, double> most_of_ranks(Communicator& comm,
+                                            const std::map<std::string, double>& own) {
+  std::string names;
+  std::vector<double> values;
+  for (const auto& [name, value] : own) {
+    names += name + '\n';
+    values.push_back(value);
+  }
+  const std::vector<char> all_names =
+      comm.allgatherv<char>(View<const char>(names.data(), names.size()));
+  const std::vector<double> all_values = comm.allgatherv<double>(View<const double>(values));
+  std::istringstream lines(std::string(all_names.begin(), all_names.end()));
+  std::map<std::string, double> most;
+  for (const double value : all_values) {
+    std::string name;
+    std::getline(lines, name);
+    most[name] = std::max(most[name], value);
+  }
+  return most;
+}
+
 RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan,
                      const RunProgress& progress, const EvaluationHistory& evaluations,
                      const TrainingRun& run) {
@@ -95,6 +117,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.step_ms_p50 = run.times().percentile_ms(0.5);
   s.step_ms_p99 = run.times().percentile_ms(0.99);
   s.stages_ms = stages_ms(context.trace, steps);
+  s.stages_max_ms = most_of_ranks(context.comm, s.stages_ms);
   s.cpu_utilization = progress.cpu_utilization;
   s.memory =
       memory_figures(context, rank_memory(config, plan)[static_cast<size_t>(context.comm.rank())]);

@@ -70,9 +70,10 @@ TEST_F(Training, TheRunDirectoryHoldsTheDocumentedFiles) {
   const Outcome outcome = train(2, "--profile run/trace.json");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const auto summary = nlohmann::json::parse(read_file(path("run/summary.json")));
-  for (const char* key : {"samples_per_second", "steps", "samples", "train_loss", "eval",
-                          "world_size", "device", "wall_seconds", "step_ms", "stages_ms",
-                          "data_wait_share", "cpu_utilization", "memory", "plan", "comm"}) {
+  for (const char* key :
+       {"samples_per_second", "steps", "samples", "train_loss", "eval", "world_size", "device",
+        "wall_seconds", "step_ms", "stages_ms", "stages_max_ms", "data_wait_share",
+        "cpu_utilization", "memory", "plan", "comm"}) {
     EXPECT_TRUE(summary.contains(key)) << key;
   }
   EXPECT_EQ(summary["device"].get<std::string>().substr(0, 3), "cpu");

@@ -24,7 +24,7 @@ class WholeRun : public SmallRun {
          "\": )"
          "(\"[^\"]*\"|[\\d.e+-]+)",
          "$1..."},
-        {"(\"stages_ms\": )\\{[^}]*\\}", "$1..."},
+        {"(\"stages(_max)?_ms\": )\\{[^}]*\\}", "$1..."},
         {"(the SSD of )[^\n]* reads [^\n]*", "$1FOLDER reads RATE"},
         {"(host memory reads )[^\n]*", "$1RATE"},
         {"[\\d.]+ s(?=[ ,;\n])", "TIME s"},

@@ -58,7 +58,8 @@ with open(run + "/summary.json", "w") as file:
     json.dump({"samples_per_second": rate, "step_ms": {"mean": 3, "p50": 2, "p99": 8 * ranks}, "world_size": ranks,
                "device": "cpu: AMD EPYC",
                "stages_ms": {"bottom": 3, "route": 0.5, "return": ranks - 1, "allreduce": 0.5},
-               "plan": {"exchange_bytes": 3 * 2**20, "expected_exchange_bytes": 2**20, "lookup_imbalance": 1.25},
+               "stages_max_ms": {"late": 0.25, "return": ranks, "bottom": 3 + int(os.path.basename(run))},
+               "plan": {"exchange_bytes": 3 * 2**20, "expected_exchange_bytes": 2**20, "between_nodes_bytes": 2**19, "lookup_imbalance": 1.25},
                "memory": {"process_peak_bytes": 2**29}, "eval": {}}, file)
 """
 BENCH = """
@@ -71,7 +72,8 @@ with open(words[words.index("--output") + 1], "w") as file:
     machine = words[words.index("--machine") + 1]
     json.dump({"machine": {"name": "M of " + machine, "hash": "h"}, "points": [{
         "step_ms": 160 / ranks, "samples_per_second": 400 * ranks, "stages": [], "memory_bytes": 3 * 2**30,
-        "exchange_ms": {"total": 40, "exposed": 30, "hidden": 10}}]}, file)
+        "exchange_ms": {"total": 40, "exposed": 30, "hidden": 10},
+        "exchanged_bytes": {"rank_within_node": 2**20, "node_with_others": 5 * 2**20}}]}, file)
 """
 MPIRUN = 'while [ "$1" != -np ]; do shift; done; export RANKS=$2; shift 2; exec "$@"'
 
@@ -144,8 +146,23 @@ class Scaling(Tree):
         done = self.scaling("--ranks", "1,4", "--repeats", "3")
         lines = [line.split() for line in done.stdout.splitlines()]
         # 1000, 1010 and 1020 samples/s on one rank, 3200, 3210 and 3220 on four.
-        self.assertIn("strong fresh config 1 64 1010 2.0 1.000 2.000 8.000 25.0 3.00 1.00 1.25 0.50".split(), lines)
-        self.assertIn("strong fresh config 4 64 3210 0.6 0.795 2.000 32.000 57.1 3.00 1.00 1.25 0.50".split(), lines)
+        self.assertIn("strong fresh config 1 64 1010 2.0 1.000 2.000 8.000 25.0 3.00 1.00 0.50 1.25 0.50".split(), lines)
+        self.assertIn("strong fresh config 4 64 3210 0.6 0.795 2.000 32.000 57.1 3.00 1.00 0.50 1.25 0.50".split(), lines)
+
+    def test_the_slowest_rank_of_each_stage_is_shown_in_the_order_of_a_step(self):
+        done = self.scaling("--ranks", "1,4", "--repeats", "3")
+        _, _, text = done.stdout.partition("ms a step of the rank that takes longest in each stage\n")
+        self.assertEqual([line.split() for line in text.splitlines()],
+                         ["mode data sharding ranks bottom return late".split(),
+                          "strong fresh config 1 4.000 1.000 0.250".split(), "strong fresh config 4 4.000 4.000 0.250".split()])
+
+    def test_published_steps_of_the_config_are_named(self):
+        published = {"program": "other 1", "source": "its page",
+                     "points": [{"config": name, "ranks": ranks, "ms": ranks + 0.5}
+                                for name in ("config.yaml", "else.yaml") for ranks in (1, 2, 3)]}
+        self.write("configs/published/other.json", json.dumps(published))
+        done = self.scaling("--ranks", "1,3", "--repeats", "1")
+        self.assertEqual(done.stdout.splitlines()[-1], "published steps of other 1 (its page): 1.5 ms on 1, 3.5 ms on 3")
 
     def test_the_same_command_makes_the_missing_runs(self):
         self.assertEqual(self.scaling("--ranks", "1,2", "--repeats", "1").returncode, 0)
@@ -218,8 +235,8 @@ class Scaling(Tree):
                           "--set a=b --set c=d\n", file.readlines())
         lines = [line.split() for line in done.stdout.splitlines()]
         # 1600 samples/s of batches of 64 are 40 ms a step; 80 are predicted.
-        self.assertIn("strong config 2 64 800 80.000 30.000 10.000 3.00 40.000 +100.0".split(), lines)
-        self.assertIn("strong config 8 64 3200 20.000 30.000 10.000 3.00 - -".split(), lines)
+        self.assertIn("strong config 2 64 800 80.000 30.000 10.000 1.00 5.00 3.00 40.000 +100.0".split(), lines)
+        self.assertIn("strong config 8 64 3200 20.000 30.000 10.000 1.00 5.00 3.00 - -".split(), lines)
         self.assertIn("predicted by dlrm-bench simulate for M of m.json, not measured", done.stdout)
         self.assertEqual(sorted(os.listdir(self.path("out"))), [".lock", "results.json", *(f"{mode}_fresh_{n}" for mode in
                                                                 ("strong", "weak") for n in (1, 2))])
@@ -244,7 +261,7 @@ class Scaling(Tree):
             done = self.scaling("--ranks", "2", "--repeats", "1", "--machine", "m.json")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("simulate for M of m.json, another machine, not measured", done.stdout)
-            self.assertIn("strong config 2 64 800 80.000 30.000 10.000 3.00 - -".split(),
+            self.assertIn("strong config 2 64 800 80.000 30.000 10.000 1.00 5.00 3.00 - -".split(),
                           [line.split() for line in done.stdout.splitlines()])
 
     def test_other_machines_are_predicted_with_all_rows(self):
@@ -266,7 +283,7 @@ class Scaling(Tree):
         self.assertEqual(sorted(rows), [False, True, True])
         self.assertIn("for M of b.json, all rows and the config's batch, not measured", done.stdout)
         lines = [line.split() for line in done.stdout.splitlines()]
-        self.assertEqual(lines.count("strong config 2 64 800 80.000 30.000 10.000 3.00 - -".split()), 2)
+        self.assertEqual(lines.count("strong config 2 64 800 80.000 30.000 10.000 1.00 5.00 3.00 - -".split()), 2)
 
     def test_shardings_are_compared(self):
         self.simulator()
@@ -277,8 +294,8 @@ class Scaling(Tree):
         self.assertIn("sharding: {machine: own.json, strategy: data_parallel}", self.point("strong_fresh_data_parallel_2"))
         lines = [line.split() for line in done.stdout.splitlines()]
         for sharding in ("table", "data_parallel"):
-            self.assertIn(f"strong fresh {sharding} 2 64 1600 0.0 1.000 2.000 16.000 40.0 3.00 1.00 1.25 0.50".split(), lines)
-            self.assertIn(f"strong {sharding} 2 64 800 80.000 30.000 10.000 3.00 40.000 +100.0".split(), lines)
+            self.assertIn(f"strong fresh {sharding} 2 64 1600 0.0 1.000 2.000 16.000 40.0 3.00 1.00 0.50 1.25 0.50".split(), lines)
+            self.assertIn(f"strong {sharding} 2 64 800 80.000 30.000 10.000 1.00 5.00 3.00 40.000 +100.0".split(), lines)
 
     def test_ranks_that_share_a_processor_are_named(self):
         cores = len(os.sched_getaffinity(0))

@@ -257,8 +257,8 @@ TEST(RunSummary, TheFieldsAreThoseOfTheContract) {
   const json object = json::parse(to_json(summary));
   for (const char* name :
        {"samples_per_second", "steps", "samples", "train_loss", "eval", "world_size", "device",
-        "wall_seconds", "step_ms", "stages_ms", "data_wait_share", "cpu_utilization", "memory",
-        "plan", "peak", "note"}) {
+        "wall_seconds", "step_ms", "stages_ms", "stages_max_ms", "data_wait_share",
+        "cpu_utilization", "memory", "plan", "peak", "note"}) {
     EXPECT_TRUE(object.contains(name)) << name;
   }
   EXPECT_EQ(1234.5, object["samples_per_second"]);
@@ -285,6 +285,7 @@ TEST(RunSummary, EveryFieldHasItsOwnValue) {
   summary.step_ms_p50 = 7.5;
   summary.step_ms_p99 = 8.5;
   summary.stages_ms["top"] = 9.5;
+  summary.stages_max_ms["top"] = 10.5;
   summary.data_wait_share = 0.125;
   summary.cpu_utilization = 0.625;
   summary.memory["planned_bytes"] = 0x1p53;
@@ -298,7 +299,7 @@ TEST(RunSummary, EveryFieldHasItsOwnValue) {
       "best_eval": {"step": 6, "auc": null, "log_loss": 0.4, "accuracy": 0.7, "calibration": 1.5,
                     "samples": 101},
       "world_size": 4, "device": "cpu: some", "wall_seconds": 5.5,
-      "step_ms": {"mean": 6.5, "p50": 7.5, "p99": 8.5}, "stages_ms": {"top": 9.5},
+      "step_ms": {"mean": 6.5, "p50": 7.5, "p99": 8.5}, "stages_ms": {"top": 9.5}, "stages_max_ms": {"top": 10.5},
       "data_wait_share": 0.125, "cpu_utilization": 0.625,
       "memory": {"planned_bytes": 9007199254740992.0}, "plan": {"shards": 10},
       "dropped_ids": null, "host": "some"})"));

@@ -386,6 +386,7 @@ TEST_F(OneRun, TheSummaryHasTheFiguresOfItsProgress) {
     ++stages;
   }
   EXPECT_EQ(s.stages_ms.size(), stages);
+  EXPECT_EQ(s.stages_max_ms, s.stages_ms);  // of the only rank
   EXPECT_EQ(s.cpu_utilization, 0.75);
   EXPECT_EQ(s.numbers.at("dropped_ids"), 13);
   EXPECT_EQ(s.numbers.count("failed_checkpoints"), 0u);

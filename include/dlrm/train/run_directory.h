@@ -48,7 +48,8 @@ struct RunSummary {
   double step_ms_mean = 0;
   double step_ms_p50 = 0;
   double step_ms_p99 = 0;
-  std::map<std::string, double> stages_ms;  ///< mean of each stage per step
+  std::map<std::string, double> stages_ms;      ///< mean of each stage per step
+  std::map<std::string, double> stages_max_ms;  ///< mean on the rank that takes longest in it
   double data_wait_share = 0;
   double cpu_utilization = 0;
   std::map<std::string, double> memory;       ///< bytes
