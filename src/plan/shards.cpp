@@ -33,8 +33,10 @@ void sort_plan(Plan& plan) {
 }
 
 std::pair<size_t, size_t> shards_of_rank(const Plan& plan, int rank) {
-  const auto own = std::ranges::equal_range(plan.shards, rank, {}, &Shard::rank);
-  return {own.begin() - plan.shards.begin(), own.end() - plan.shards.begin()};
+  const auto begin = plan.shards.begin();
+  const auto first = std::ranges::lower_bound(plan.shards, rank, {}, &Shard::rank);
+  const auto last = std::ranges::upper_bound(plan.shards, rank, {}, &Shard::rank);
+  return {first - begin, last - begin};
 }
 
 std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut) {

@@ -77,7 +77,9 @@ CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank
   const CachedConfig& cached = config.memory.cached;
   const std::vector<int64_t> slots = cache_slots(sizes_, fast_bytes(cached, sizes_));
   const std::vector<bool> whole = whole_slices(cached, sizes_);
-  for (const Shard& shard : std::ranges::equal_range(plan.shards, rank, {}, &Shard::rank)) {
+  for (auto i = std::ranges::lower_bound(plan.shards, rank, {}, &Shard::rank);
+       i != plan.shards.end() && i->rank == rank; ++i) {
+    const Shard& shard = *i;
     if (shard.tier != MemoryTier::kCached) continue;
     const bool known = !slices_.empty() && slices_.back().table == shard.table &&
                        slices_.back().rows == shard.rows;
