@@ -12,14 +12,14 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
-import unittest
 
 import bench_program
 from bench_program import HERE, TINY
 
-UPDATE = "--update" in sys.argv
-EXPECTED = os.path.join(HERE, "figures.json")
+sys.path.insert(0, os.path.dirname(HERE))
+
+from pinned import UPDATE, Pinned  # noqa: E402
+
 MASKED = {"processor", "name", "config", "checkpoint", "device", "machine_memory_bytes", "core_utilization",
           "resident_bytes", "memory_share", "processors_per_node"}
 SMALL = ["--batch=24", "--tables=2", "--rows=50", "--hotness=3", "--width=8", "--features=5", "--matrix=16",
@@ -45,26 +45,17 @@ def differences(got, expected, path=""):
     return [] if got == expected and type(got) is type(expected) else [f"{path}: {got!r}, expected {expected!r}"]
 
 
-class Figures(unittest.TestCase):
-    maxDiff = None
-    known = {}
+class Figures(Pinned):
+    expected = os.path.join(HERE, "figures.json")
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder, cls.clock = folder.name, os.path.join(folder.name, "clock.so")
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", cls.clock, os.path.join(HERE, "ticking_clock.c"), "-ldl"],
-                       check=True)
-        if os.path.exists(EXPECTED):
-            with open(EXPECTED, encoding="utf-8") as file:
-                cls.known = json.load(file)
+        super().setUpClass()
+        cls.clock = cls.preload(os.path.join(HERE, "ticking_clock.c"))
 
-    @classmethod
-    def tearDownClass(cls):
-        if UPDATE:
-            with open(EXPECTED, "w", encoding="utf-8") as file:
-                file.write(json.dumps(cls.known, indent=1) + "\n")
+    @staticmethod
+    def text(known):
+        return json.dumps(known, indent=1) + "\n"
 
     def run_bench(self, *words):
         """The JSON that the program writes, its table, and its log."""
@@ -124,5 +115,4 @@ class Figures(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.argv = [word for word in sys.argv if word != "--update"]
     bench_program.main()

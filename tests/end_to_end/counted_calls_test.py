@@ -13,12 +13,13 @@ import re
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-UPDATE = "--update" in sys.argv
-EXPECTED = os.path.join(HERE, "counted_calls.json")
+sys.path.insert(0, os.path.dirname(HERE))
+
+from pinned import UPDATE, Pinned  # noqa: E402
+
 SHIM = os.path.join(HERE, "counted_calls.c")
 # The argument is a number of bytes, and no address. Files that are written hold times and the numbers of processes.
 SUMMED = {"read", "pread", "fallocate", "posix_fallocate", "copy_file_range", "mmap", "munmap", "crc32_iscsi",
@@ -51,21 +52,15 @@ TRAINING = {
 }
 
 
-class CountedCalls(unittest.TestCase):
-    maxDiff = None
-    known = {}
+class CountedCalls(Pinned):
+    expected = os.path.join(HERE, "counted_calls.json")
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder, cls.shim = folder.name, os.path.join(folder.name, "calls.so")
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-Wl,-z,initfirst", "-o", cls.shim, SHIM, "-ldl"], check=True)
+        super().setUpClass()
+        cls.shim = cls.preload(SHIM, "-Wl,-z,initfirst")
         with open(SHIM, encoding="utf-8") as file:
             cls.functions = re.findall(r"X\((\w+), r\w\w?\)", file.read())
-        if os.path.exists(EXPECTED):
-            with open(EXPECTED, encoding="utf-8") as file:
-                cls.known = json.load(file)
         with open(os.path.join(HERE, "small_model.yaml"), encoding="utf-8") as model, \
                 open(os.path.join(cls.folder, "config.yaml"), "w", encoding="utf-8") as config:
             config.write(model.read() + BASE)
@@ -73,14 +68,11 @@ class CountedCalls(unittest.TestCase):
             cls.plain("dlrm-data", "synth", "--config", "config.yaml", "--teacher", "3", *words)
         cls.plain("dlrm-train", "config.yaml")  # later runs overwrite its folders
 
-    @classmethod
-    def tearDownClass(cls):
-        if UPDATE:
-            with open(EXPECTED, "w", encoding="utf-8") as file:
-                file.write("{\n" + ",\n".join(
-                    f"{json.dumps(name)}: {{\n" + ",\n".join(f"  {json.dumps(f)}: {json.dumps(n)}"
-                                                            for f, n in calls.items()) + "}"
-                    for name, calls in sorted(cls.known.items())) + "\n}\n")
+    @staticmethod
+    def text(known):
+        return "{\n" + ",\n".join(
+            f"{json.dumps(name)}: {{\n" + ",\n".join(f"  {json.dumps(f)}: {json.dumps(n)}" for f, n in calls.items()) + "}"
+            for name, calls in sorted(known.items())) + "\n}\n"
 
     @classmethod
     def plain(cls, program, *words, given="", before=(), **variables):
@@ -185,6 +177,5 @@ class CountedCalls(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.argv = [word for word in sys.argv if word != "--update"]
     bin_folder = os.path.abspath(sys.argv.pop(1))
     unittest.main()

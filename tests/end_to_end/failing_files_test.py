@@ -6,40 +6,30 @@ the last line, and the files that are left.
 
 storm/faults.c lets the operations fail. Which of them come first may depend on threads, so the set of endings is
 compared. With --update the file is written anew."""
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from counted_calls_test import BASE
+from pinned import UPDATE, Pinned
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-UPDATE = "--update" in sys.argv
-EXPECTED = os.path.join(HERE, "failing_files.json")
 MOST = 400  # operations
 TRAIN = ["dlrm-train", "config.yaml"] + [word for key in (
     "train.threads=1", "data.workers=0", "data.source=synthetic", "data.test=", "eval.at_end=false",
     "checkpoint.at_end=true") for word in ("--set", key)]
 
 
-class FailingFiles(unittest.TestCase):
-    maxDiff = None
-    known = {}
+class FailingFiles(Pinned):
+    expected = os.path.join(HERE, "failing_files.json")
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder, cls.shim = folder.name, os.path.join(folder.name, "faults.so")
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", cls.shim,
-                        os.path.join(os.path.dirname(HERE), "storm/faults.c"), "-ldl"], check=True)
-        if os.path.exists(EXPECTED):
-            with open(EXPECTED, encoding="utf-8") as file:
-                cls.known = json.load(file)
+        super().setUpClass()
+        cls.shim = cls.preload(os.path.join(os.path.dirname(HERE), "storm/faults.c"))
         os.mkdir(cls.path("first"))
         with open(os.path.join(HERE, "small_model.yaml"), encoding="utf-8") as model, \
                 open(cls.path("first/config.yaml"), "w", encoding="utf-8") as config:
@@ -51,16 +41,6 @@ class FailingFiles(unittest.TestCase):
             for i in range(60):
                 numbers = [str(i % (n + 2)) for n in range(13)]
                 file.write("\t".join([str(i % 2), *numbers, *(f"{i * (c + 1) % 97:08x}" for c in range(26))]) + "\n")
-
-    @classmethod
-    def tearDownClass(cls):
-        if UPDATE:
-            with open(EXPECTED, "w", encoding="utf-8") as file:
-                file.write(json.dumps(cls.known, indent=1, sort_keys=True) + "\n")
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.folder, name)
 
     @classmethod
     def run_program(cls, folder, command, at=0):
@@ -138,6 +118,5 @@ class FailingFiles(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.argv = [word for word in sys.argv if word != "--update"]
     bin_folder = os.path.abspath(sys.argv.pop(1))
     unittest.main()

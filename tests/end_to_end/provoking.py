@@ -5,21 +5,18 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from counted_calls_test import BASE
+from pinned import UPDATE, Pinned
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-UPDATE = "--update" in sys.argv
-EXPECTED = os.path.join(HERE, "provoked_errors.json")
 bin_folder = ""
 
 
 def main():
     global bin_folder
-    sys.argv = [word for word in sys.argv if word != "--update"]
     bin_folder = os.path.abspath(sys.argv.pop(1))
     unittest.main()
 
@@ -28,18 +25,12 @@ def program(name):
     return os.path.join(bin_folder, name)
 
 
-class Provoking(unittest.TestCase):
-    maxDiff = None
-    known = {}
+class Provoking(Pinned):
+    expected = os.path.join(HERE, "provoked_errors.json")
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = folder.name
-        if os.path.exists(EXPECTED):
-            with open(EXPECTED, encoding="utf-8") as file:
-                cls.known = json.load(file)
+        super().setUpClass()
         with open(os.path.join(HERE, "small_model.yaml"), encoding="utf-8") as model:
             cls.config = model.read() + BASE
         cls.write("config.yaml", cls.config)
@@ -53,16 +44,6 @@ class Provoking(unittest.TestCase):
                 raise AssertionError(text)
         cls.checkpoint = "ckpt/step_000000002"
         cls.rank_file_bytes = os.path.getsize(cls.path(cls.checkpoint + "/rank_00000.h5"))
-
-    @classmethod
-    def tearDownClass(cls):
-        if UPDATE:
-            with open(EXPECTED, "w", encoding="utf-8") as file:
-                file.write(json.dumps(cls.known, indent=1, sort_keys=True) + "\n")
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.folder, name)
 
     @classmethod
     def write(cls, name, text):
