@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "dlrm/ops/ops.h"
+#include "noted_ops.h"
 
 namespace dlrm::bench {
 
@@ -31,24 +31,15 @@ inline std::string kind_of(const Matrix& m) {
 
 /// Operations that note calls with their operands. Of equal calls between two that fill memory
 /// it notes the first.
-class Recorder final : public Ops {
+class Recorder final : public NotedOps<Recorder> {
  public:
-  explicit Recorder(std::unique_ptr<Ops> chosen) : chosen_(std::move(chosen)) {}
-  std::string name() const override { return chosen_->name(); }
-  int threads() const override { return chosen_->threads(); }
-
-#define DLRM_RECORD(Operation)            \
-  void run(const Operation& o) override { \
-    note(o);                              \
-    chosen_->run(o);                      \
-  }
-  DLRM_OPERATIONS(DLRM_RECORD)
-  DLRM_SEQUENCES(DLRM_RECORD)
-#undef DLRM_RECORD
+  using NotedOps::NotedOps;
 
   std::vector<std::string> calls;
 
  private:
+  friend NotedOps;
+
   template <class Operation>
   void note(Operation o) {
     places_.clear();
@@ -179,7 +170,6 @@ class Recorder final : public Ops {
     call_ += "?";
   }
 
-  std::unique_ptr<Ops> chosen_;
   bool kinds_ = false;
   std::string call_, last_;
   std::set<std::string> seen_;

@@ -10,28 +10,21 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/nn/interaction.h"
 
+#include "noted_ops.h"
+
 namespace dlrm {
 namespace {
 
 /// The reference, which notes the bytes of the matrices of each operation.
-class Counting final : public Ops {
+class Counting final : public NotedOps<Counting> {
  public:
-  explicit Counting(std::unique_ptr<Ops> chosen) : chosen_(std::move(chosen)) {}
-  std::string name() const override { return chosen_->name(); }
-  int threads() const override { return 1; }
-
-#define DLRM_COUNT(Operation)             \
-  void run(const Operation& o) override { \
-    note(o);                              \
-    chosen_->run(o);                      \
-  }
-  DLRM_OPERATIONS(DLRM_COUNT)
-  DLRM_SEQUENCES(DLRM_COUNT)
-#undef DLRM_COUNT
+  using NotedOps::NotedOps;
 
   std::map<std::string, int64_t> bytes;
 
  private:
+  friend NotedOps;
+
   template <class Operation>
   void note(Operation o) {
     EachOperand all{[&](const char*, Role role, const auto& operand, const Tolerance&) {
@@ -43,8 +36,6 @@ class Counting final : public Ops {
     }};
     o.operands(all);
   }
-
-  std::unique_ptr<Ops> chosen_;
 };
 
 /// The bytes of the passes of a forward and backward on `batch` samples of `dense` columns of X and
