@@ -63,11 +63,11 @@ std::unique_ptr<BagPooling> make_local_pooling(const EmbeddingLayout& layout);
 /// For several ranks, or rows that are cut. An owner sends to a rank of b samples a matrix [b,
 /// width of its whole blocks], sample-major. After it follow, for each other block, the vectors [n,
 /// width] of its n non-empty bags. A whole block returns every bag. Gradients are sent back in the
-/// same layout. Values are sent in the types of `wire`; if that is fp32 and E is bf16,
-/// vectors are rounded before they are sent instead of afterwards, unless they are partial or are
-/// divided. Features with mean pooling are sent as sums. The requester divides them, because it
-/// knows the whole length of the bag. Partial vectors of a node sum (plan/node_sums.h) are added by
-/// its ranks first, each of which returns a part of the columns of every bag.
+/// same layout. Values are sent in the types of `wire`; if that is fp32 and E is bf16, vectors are
+/// rounded before they are sent instead of afterwards, unless they are partial or are divided.
+/// Features with mean pooling are sent as sums. The requester divides them, because it knows the
+/// whole length of the bag. Partial vectors of a node sum (plan/node_sums.h) are added by its ranks
+/// first, each of which returns a part of the columns of every bag.
 std::unique_ptr<BagPooling> make_all_to_all_pooling(Context& context, Ops& ops,
                                                     const EmbeddingLayout& layout, WireConfig wire);
 
