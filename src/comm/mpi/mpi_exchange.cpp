@@ -27,7 +27,7 @@ MpiExchange::MpiExchange(std::shared_ptr<ProgressEngine> engine, MPI_Comm comm, 
       table_(table),
       exchange_(std::move(exchange)),
       kind_(kind_of(exchange_.name)),
-      messages_(comm, rank, tag_of(exchange_, largest_tag), exchange_.name) {}
+      messages_(comm, rank, nodes, tag_of(exchange_, largest_tag), exchange_.name) {}
 
 MpiExchange::~MpiExchange() {
   {

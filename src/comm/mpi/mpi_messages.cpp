@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "dlrm/core/error.h"
 
@@ -10,23 +11,35 @@
 namespace dlrm::comm {
 namespace {
 
-// MPI's counts are ints. Longer blocks are split into several messages, which MPI keeps in order.
+// Longer blocks are split into several messages, which MPI keeps in order. MPI's counts are ints.
 constexpr int64_t kMaxMessageBytes = int64_t{1} << 30;
+
+// To other nodes. Open MPI sends longer messages over TCP only once the receiver has asked for
+// them, by the same connection. Requests would wait behind what the receiver itself is sending, so
+// that two nodes would send in turn. Its limit is 64 KiB with a header.
+constexpr int64_t kMaxNetworkMessageBytes = 60 << 10;
+
+// Requests that are tested at once.
+constexpr size_t kTested = 64;
 
 constexpr auto kCancelTimeout = std::chrono::milliseconds(100);
 
 }  // namespace
 
+/// The first message takes what is left over, so that most wrong lengths of a block show in it.
 template <class Start>
-void MpiMessages::split(int64_t bytes, bool even_if_empty, Start start) {
+void MpiMessages::split(int peer, int64_t bytes, bool even_if_empty, Start start) {
   if (bytes == 0 && even_if_empty) start(0, 0);
-  for (int64_t begin = 0; begin < bytes; begin += kMaxMessageBytes) {
-    start(begin, static_cast<int>(std::min(kMaxMessageBytes, bytes - begin)));
+  const bool leaves_node = nodes_ && nodes_->node_of(peer) != nodes_->node();
+  const int64_t most = leaves_node ? kMaxNetworkMessageBytes : kMaxMessageBytes;
+  int64_t length = bytes > 0 ? (bytes - 1) % most + 1 : 0;
+  for (int64_t begin = 0; begin < bytes; begin += std::exchange(length, most)) {
+    start(begin, static_cast<int>(length));
   }
 }
 
 void MpiMessages::receive(int from, char* data, int64_t bytes, bool even_if_empty) {
-  split(bytes, even_if_empty, [&](int64_t begin, int length) {
+  split(from, bytes, even_if_empty, [&](int64_t begin, int length) {
     expected_.push_back({from, length});
     check_mpi(
         MPI_Irecv(data + begin, length, MPI_BYTE, from, tag_, comm_, &requests_.emplace_back()),
@@ -35,7 +48,7 @@ void MpiMessages::receive(int from, char* data, int64_t bytes, bool even_if_empt
 }
 
 void MpiMessages::send(int to, const char* data, int64_t bytes, bool even_if_empty) {
-  split(bytes, even_if_empty, [&](int64_t begin, int length) {
+  split(to, bytes, even_if_empty, [&](int64_t begin, int length) {
     expected_.push_back({-1, length});
     check_mpi(MPI_Isend(data + begin, length, MPI_BYTE, to, tag_, comm_, &requests_.emplace_back()),
               name_);
@@ -43,27 +56,33 @@ void MpiMessages::send(int to, const char* data, int64_t bytes, bool even_if_emp
 }
 
 bool MpiMessages::poll() {
-  if (requests_.empty()) return true;
-  statuses_.resize(requests_.size());
-  int done = 0;
-  const int code =
-      MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses_.data());
-  if (code == MPI_ERR_IN_STATUS) {
-    for (const MPI_Status& status : statuses_) check_mpi(status.MPI_ERROR, name_);
-  }
-  check_mpi(code, name_);
-  if (!done) return false;
-  for (size_t i = 0; i < expected_.size(); ++i) {
-    if (expected_[i].from < 0) continue;
-    int bytes = 0;
-    check_mpi(MPI_Get_count(&statuses_[i], MPI_BYTE, &bytes), name_);
-    if (bytes == expected_[i].bytes) continue;
-    throw run_error("{} of rank {} expects {} bytes from rank {}, which sends {}", name_, rank_,
-                    expected_[i].bytes, expected_[i].from, bytes);
+  statuses_.resize(std::min(kTested, requests_.size()));
+  while (complete_ < requests_.size()) {
+    const size_t tested = std::min(kTested, requests_.size() - complete_);
+    int done = 0;
+    const int code = MPI_Testall(static_cast<int>(tested), requests_.data() + complete_, &done,
+                                 statuses_.data());
+    if (code == MPI_ERR_IN_STATUS) {
+      for (size_t i = 0; i < tested; ++i) check_mpi(statuses_[i].MPI_ERROR, name_);
+    }
+    check_mpi(code, name_);
+    if (!done) return false;
+    for (size_t i = 0; i < tested; ++i) check_length(expected_[complete_ + i], statuses_[i]);
+    complete_ += tested;
   }
   requests_.clear();
   expected_.clear();
+  complete_ = 0;
   return true;
+}
+
+void MpiMessages::check_length(const Expected& expected, const MPI_Status& status) const {
+  if (expected.from < 0) return;
+  int bytes = 0;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), name_);
+  if (bytes == expected.bytes) return;
+  throw run_error("{} of rank {} expects {} bytes from rank {}, which sends {}", name_, rank_,
+                  expected.bytes, expected.from, bytes);
 }
 
 void MpiMessages::cancel() {

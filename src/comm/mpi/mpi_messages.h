@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "../node_layout.h"
 #include "mpi_c.h"
 
 namespace dlrm::comm {
@@ -9,9 +10,10 @@ namespace dlrm::comm {
 /// The MPI messages of one exchange. The caller locks the engine's mutex.
 class MpiMessages {
  public:
-  /// @param name  of the collective, for error messages
-  MpiMessages(MPI_Comm comm, int rank, int tag, const char* name)
-      : comm_(comm), rank_(rank), tag_(tag), name_(name) {}
+  /// @param nodes  null: all ranks are on one node
+  /// @param name   of the collective, for error messages
+  MpiMessages(MPI_Comm comm, int rank, const NodeLayout* nodes, int tag, const char* name)
+      : comm_(comm), rank_(rank), nodes_(nodes), tag_(tag), name_(name) {}
   MpiMessages(const MpiMessages&) = delete;
   MpiMessages& operator=(const MpiMessages&) = delete;
 
@@ -32,12 +34,15 @@ class MpiMessages {
     int bytes;
   };
   template <class Start>
-  void split(int64_t bytes, bool even_if_empty, Start start);
+  void split(int peer, int64_t bytes, bool even_if_empty, Start start);
+  void check_length(const Expected& expected, const MPI_Status& status) const;
 
   const MPI_Comm comm_;
   const int rank_;
+  const NodeLayout* const nodes_;
   const int tag_;
   const char* const name_;
+  size_t complete_ = 0;  ///< requests at the front that are complete
   std::vector<MPI_Request> requests_;
   std::vector<MPI_Status> statuses_;
   std::vector<Expected> expected_;
