@@ -51,10 +51,10 @@ class Provoking(Pinned):
             file.write(text if isinstance(text, str) else json.dumps(text))
 
     @classmethod
-    def run_program(cls, command, given=""):
+    def run_program(cls, command, given="", folder=""):
         name, *words = command.split() if isinstance(command, str) else command
         done = subprocess.run([program(name), *words], input=given, capture_output=True, text=True,
-                              cwd=cls.folder, timeout=120, env=dict(os.environ, OMP_NUM_THREADS="1"))
+                              cwd=cls.path(folder), timeout=120, env=dict(os.environ, OMP_NUM_THREADS="1"))
         return done.returncode, done.stderr
 
     @classmethod
@@ -82,6 +82,10 @@ class Provoking(Pinned):
             code, text = done[name]
             self.assertIn(code, (2, 3), f"{group}: {name}: {text}")
             found[name] = f"{code}: {self.masked(text)}"
+        self.compare(group, found)
+
+    def compare(self, group, found):
+        """`found`: what is in the file, by name."""
         if UPDATE:
             self.known[group] = found
         else:

@@ -116,15 +116,11 @@ Finding try_folder(World& world, const std::string& folder) {
   const std::string path = folder + "/.dlrm_preflight";
   uint64_t token = static_cast<uint64_t>(now() * 1e9);
   comm.broadcast(&token, sizeof token, 0);
-  bool written = true;
-  if (comm.rank() == 0) {
-    std::ofstream file(path, std::ios::trunc);
-    written = static_cast<bool>(file << token << std::flush);
-  }
+  if (comm.rank() == 0) std::ofstream(path, std::ios::trunc) << token;
   comm.barrier();
   uint64_t found = 0;
   std::ifstream(path) >> found;
-  const std::vector<int> seen = comm.allgather<int>(written && found == token ? 1 : 0);
+  const std::vector<int> seen = comm.allgather<int>(found == token ? 1 : 0);
   if (comm.rank() == 0) std::remove(path.c_str());
   if (!seen[0]) {
     return {"folder", false,
