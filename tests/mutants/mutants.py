@@ -10,8 +10,8 @@
         --limit SECONDS    for one process of tests (default: 60 and ten times its time without a mutant)
         --total SECONDS    after which no further tests are started for a mutant (default: none)
         --preset PRESET    the build whose tests judge the mutants (default simt)
-        --programs NAMES   the test programs that judge, such as comm_test,data_test (default: all tests);
-                           only these are built and recorded
+        --programs NAMES   the test programs that judge, such as comm_test,data_test; only these are built and
+                           recorded (default: all tests; with simt-asan and cpu-tsan those that CI runs there)
         --without REGEX    tests that are neither recorded nor judge, such as 'acceptance|storm'
 
 All mutants are compiled into one build of each preset, in a copy of the repository. The variable
@@ -56,6 +56,12 @@ import reach
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+# The test programs that `launch/test.sh --all` runs with other presets.
+IN_CI = {"simt-asan": "comm_test,data_test,data_tools_test,device_test,embedding_test,end_to_end_test,hdf5_test,nn_test,"
+                      "ops_test,simt_test,train_test",
+         "cpu-tsan": "comm_test,data_test,embedding_test,train_test"}
 
 
 class ListError(Exception):
@@ -278,7 +284,7 @@ def main():
     make_tree(tree, texts)
     build(tree, reach.RECORDED, targets_of(given.programs.split(",")) if given.programs else [])
     recorded = reach.recording(tree, [m.name for m in mutants], given.jobs, given.programs, given.without)
-    how = Judging(given.preset, given.programs, given.limit, given.total)
+    how = Judging(given.preset, given.programs or IN_CI.get(given.preset, ""), given.limit, given.total)
     if how.preset != reach.RECORDED:
         needed = {test.partition("=")[0] for m in chosen for test in how.tests(recorded["reached"][m.name])}
         build(tree, how.preset, targets_of(needed))

@@ -3,6 +3,7 @@
 a mutant."""
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -210,6 +211,21 @@ class Reach(unittest.TestCase):
         known, _ = self.record()
         self.assertEqual(self.judge(known, programs="b_test,a_test")["twice"]["result"], "caught")
         self.assertEqual(self.judge(known, programs="b_test")["twice"]["by"], "reached by no tests")
+
+    def test_other_presets_judge_with_what_ci_runs_there(self):
+        with open(os.path.join(mutants.ROOT, "launch/test.sh"), encoding="utf-8") as file:
+            script = file.read()
+        asan = re.search(r"tests=\(\{(.*)\}_test\)", script)[1]
+        tsan = re.search(r"build cpu-tsan \{(.*)\}_test", script)[1]
+        self.assertEqual(mutants.IN_CI, {preset: ",".join(name + "_test" for name in names.split(","))
+                                         for preset, names in {"simt-asan": asan, "cpu-tsan": tsan}.items()})
+
+    def test_programs_start_with_the_variables_of_ctest(self):
+        tests = [{"name": "no command", "properties": []},
+                 {"command": ["run_suite.py", "/bin/b_test"], "properties": [
+                     {"name": "LABELS", "value": ["b"]}, {"name": "ENVIRONMENT", "value": ["A=1", "B=c=d:e"]}]}]
+        self.assertEqual(reach.environment_of(tests, "b_test"), {"A": "1", "B": "c=d:e"})
+        self.assertEqual(reach.environment_of(tests, "a_test"), {})
 
     def test_a_failure_without_the_mutant_as_well_is_no_catch(self):
         known, _ = self.record()

@@ -4,6 +4,7 @@ A test is named as in a list: `program=FILTER` for a suite of a GoogleTest progr
 `ctest=REGEX` for a test of ctest that is none."""
 import concurrent.futures
 import fnmatch
+import functools
 import json
 import os
 import re
@@ -68,10 +69,28 @@ def build_folder(tree, preset=RECORDED):
     return os.path.join(tree, "build", preset)
 
 
+@functools.cache
+def environment_in_ctest(folder, program):
+    """The variables with which ctest starts a program. Sanitizers need some."""
+    listed = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], check=True, capture_output=True,
+                            text=True).stdout
+    return environment_of(json.loads(listed)["tests"], program)
+
+
+def environment_of(tests, program):
+    for test in tests:
+        if any(os.path.basename(word) == program for word in test.get("command", [])):
+            given = [value for p in test["properties"] if p["name"] == "ENVIRONMENT" for value in p["value"]]
+            return dict(variable.split("=", 1) for variable in given)
+    return {}
+
+
 def run_test(tree, preset, test, limit, **variables):
     """Why the test fails, or "" if it passes, and whether it took longer than its limit."""
     name, _, chosen = test.partition("=")
     folder = build_folder(tree, preset)
+    if preset != RECORDED and name != "ctest":
+        variables = {**environment_in_ctest(folder, name), **variables}
     if name == "ctest":
         command = ["ctest", "--test-dir", folder, "-R", chosen, "--stop-on-failure", "--no-tests=error"]
         with lock_of(test):
@@ -85,8 +104,8 @@ def run_test(tree, preset, test, limit, **variables):
 
 def run_command(command, folder, limit, variables):
     with tempfile.TemporaryDirectory(prefix="m", ignore_cleanup_errors=True) as scratch:
-        environment = dict(os.environ, OMP_WAIT_POLICY="passive", OMP_NUM_THREADS="2", OMPI_ALLOW_RUN_AS_ROOT="1",
-                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TMPDIR=scratch, **variables)
+        environment = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": scratch, **variables}
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, start_new_session=True, text=True, errors="replace")
         # A test that ends early leaves the jobs that it started.
