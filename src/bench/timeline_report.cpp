@@ -13,10 +13,10 @@ using Json = nlohmann::ordered_json;
 double ms(double seconds) { return 1e3 * seconds; }
 
 /// "50", or "50 to 52" over the ranks.
-template <class Get>
-std::string over_ranks(const TimelineResult& result, const Get& get) {
-  int least = get(result.counts.front()), most = least;
-  for (const LaunchCounts& counts : result.counts) {
+template <class Counts, class Get>
+std::string over_ranks(const std::vector<Counts>& ranks, const Get& get) {
+  int least = get(ranks.front()), most = least;
+  for (const Counts& counts : ranks) {
     least = std::min(least, get(counts));
     most = std::max(most, get(counts));
   }
@@ -34,7 +34,7 @@ std::string to_table(const TimelineOptions& options, const TimelineResult& resul
       options.config_path, options.config.train.global_batch_size, options.ranks,
       result.machine.name, result.emulated_batch, options.rows);
   const auto line = [&](const char* what, const auto& get) {
-    text += fmt::format("  {:<40}{}\n", what, over_ranks(result, get));
+    text += fmt::format("  {:<40}{}\n", what, over_ranks(result.counts, get));
   };
   using Counts = LaunchCounts;
   line("kernels", [](const Counts& c) { return c.kernels; });
@@ -47,8 +47,12 @@ std::string to_table(const TimelineOptions& options, const TimelineResult& resul
   line("ends that the host polls for", [](const Counts& c) { return c.host_polls; });
   text += fmt::format(
       "modelled at the config's sizes, not measured:\n"
+      "  {:<40}{}\n  {:<40}{}\n"
       "  {:<40}{:.4f}\n  {:<40}{:.0f}\n  {:<40}{:.4f}\n  {:<40}{:.4f}\n",
-      "step, ms", ms(step), "samples/s", batch / step, "collectives, ms", ms(result.exchange),
+      "launches", over_ranks(result.planned, [](const StepLaunches& l) { return l.launches(); }),
+      "collectives",
+      over_ranks(result.planned, [](const StepLaunches& l) { return l.collectives; }), "step, ms",
+      ms(step), "samples/s", batch / step, "collectives, ms", ms(result.exchange),
       "of them exposed, ms", ms(result.exposed));
   return text;
 }
@@ -73,6 +77,13 @@ std::string to_json(const TimelineOptions& options, const TimelineResult& result
   json["modelled"] = {{"step_ms", ms(result.end - result.begin)},
                       {"collectives_ms", ms(result.exchange)},
                       {"exposed_ms", ms(result.exposed)}};
+  json["modelled"]["launches"] = Json::array();
+  for (const StepLaunches& launches : result.planned) {
+    json["modelled"]["launches"].push_back({{"kernels", launches.kernels},
+                                            {"library_calls", launches.library_calls},
+                                            {"fills", launches.fills},
+                                            {"collectives", launches.collectives}});
+  }
   json["operations"] = Json::array();
   for (size_t i = 0; i < result.operations.size(); ++i) {
     const TimelineOperation& o = result.operations[i];

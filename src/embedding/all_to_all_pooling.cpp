@@ -65,7 +65,8 @@ class AllToAllPooling final : public BagPooling {
   Return return_of(int shard) const override {
     const ReturnedParts& parts = buffers_.parts();
     const int rank = comm_->rank();
-    return {parts.part_of(rank, shard), parts.rounds(rank, shard), parts.work(rank, shard)};
+    const ReturnedShard& returned = parts.shard(rank, shard);
+    return {parts.part_of(rank, shard), returned.rounds, returned.work()};
   }
 
   Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, const Matrix&) override {
@@ -83,6 +84,7 @@ class AllToAllPooling final : public BagPooling {
     if (summing_) return_sums(ops_, context_.stream);
     for (Pending& part : pending_) part.wait(context_.stream);
     copies_.clear();
+    summed_copies_.clear();
     rounded_.clear();
     const bool rounds = e.type != DType::kFloat32;
     if (rounds) sums_.reserve(static_cast<size_t>(e.rows * summed_width_));
@@ -99,17 +101,22 @@ class AllToAllPooling final : public BagPooling {
       copy.dst_type = e.type;
       copy.dst_stride = e.stride;
       copy.accumulate = block.first_row > 0;
-      if (rounds && is_summed(batch, block)) sum_apart(block, e, copy);
+      const bool apart = rounds && is_summed(batch, block);
+      std::vector<BlockCopy>& copies = apart ? summed_copies_ : copies_;
+      if (apart) sum_apart(block, e, copy);
       if (block.skips_empty_bags) {
         const bool alone = in_one_block(batch, block);
         copy.dst_rows = samples_of(batch, requested);
         copy.accumulate = !alone;
-        if (block.first_row == 0 && !alone) copies_.push_back(zero(copy, e.rows));
+        if (block.first_row == 0 && !alone) copies.push_back(zero(copy, e.rows));
       }
-      if (copy.rows > 0) copies_.push_back(copy);
+      if (copy.rows > 0) copies.push_back(copy);
     });
+    // Apart from the copies to E: a device would have to take them for copies to the same place,
+    // one launch after another.
+    if (!rounded_.empty()) ops_.copy_blocks(summed_copies_);
+    copies_.insert(copies_.end(), rounded_.begin(), rounded_.end());
     ops_.copy_blocks(copies_);
-    if (!rounded_.empty()) ops_.copy_blocks(rounded_);
   }
 
   void start_backward(const RoutedBatch& batch, const Matrix& de) override {
@@ -338,7 +345,7 @@ class AllToAllPooling final : public BagPooling {
   int64_t summed_width_ = 0;
   Array<float> zeros_;  ///< [columns of the widest block]
   Array<float> sums_;   ///< [b, summed_width_] if E is not fp32
-  std::vector<BlockCopy> copies_, rounded_;
+  std::vector<BlockCopy> copies_, summed_copies_, rounded_;
   std::unique_ptr<NodeExchange> node_;      ///< null if no node adds partial vectors
   const RoutedBatch* summing_ = nullptr;    ///< its partial vectors are on their way
   const RoutedBatch* receiving_ = nullptr;  ///< its gradients are on their way to the owners

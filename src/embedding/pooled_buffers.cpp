@@ -32,7 +32,7 @@ PooledBuffers::PooledBuffers(Device& shared, const EmbeddingLayout& layout, int 
       rank_(rank),
       wire_(wire),
       most_parts_(most_parts),
-      parts_(layout, false, most_parts),
+      parts_(returned_shards(layout, false), most_parts),
       gradients_(layout, rank, [](int, const PooledBlock&) { return 1; }),
       pooled_(shared, 0, "pooled vectors"),
       owner_wire_(shared, 0, "pooled vectors on their way"),
@@ -42,7 +42,7 @@ PooledBuffers::PooledBuffers(Device& shared, const EmbeddingLayout& layout, int 
 
 void PooledBuffers::set_type(DType vectors) {
   rounds_ = wire_.forward == DType::kFloat32 && vectors == DType::kBFloat16;
-  parts_ = ReturnedParts(layout_, rounds_, most_parts_);
+  parts_ = ReturnedParts(returned_shards(layout_, rounds_), most_parts_);
   place_parts();
 }
 

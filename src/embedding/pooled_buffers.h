@@ -6,7 +6,7 @@
 
 #include "layout.h"
 #include "pooled_layout.h"
-#include "returned_parts.h"
+#include "returned_shards.h"
 #include "routed_batch.h"
 
 namespace dlrm {
@@ -61,7 +61,7 @@ class PooledBuffers {
   void reserve(const Sizes& needed, const Sizes& room);
   /// The type in which an owner computes the vectors of a block.
   DType type_of(int owner, const PooledBlock& block) const {
-    return parts_.rounds(owner, block.shard) ? DType::kBFloat16 : pooled_as(wire_.forward);
+    return parts_.shard(owner, block.shard).rounds ? DType::kBFloat16 : pooled_as(wire_.forward);
   }
   /// Of positions in vectors_. Vectors in fp32 take two units if others are bf16.
   size_t unit_bytes() const {

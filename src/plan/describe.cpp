@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "dlrm/plan/launches.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/plan/simulate.h"
@@ -252,6 +253,30 @@ std::string launch_line(const RunConfig& config, const Plan& plan) {
                      fmt::join(conditions, ", "));
 }
 
+/// "50", or "50 to 52", of all ranks.
+template <class Get>
+std::string over_ranks(const std::vector<StepLaunches>& ranks, const Get& get) {
+  int least = get(ranks.front()), most = least;
+  for (const StepLaunches& rank : ranks) {
+    least = std::min(least, get(rank));
+    most = std::max(most, get(rank));
+  }
+  return least == most ? std::to_string(least) : fmt::format("{} to {}", least, most);
+}
+
+std::string launches_line(const RunConfig& config, const Plan& plan) {
+  if (!plans_for_gpu(config)) return "";
+  const std::vector<StepLaunches> ranks = step_launches(config, plan);
+  using Launches = StepLaunches;
+  return fmt::format(
+      "a step of a rank: {} launches ({} kernels, {} library calls, {} fills), {} collectives\n",
+      over_ranks(ranks, [](const Launches& l) { return l.launches(); }),
+      over_ranks(ranks, [](const Launches& l) { return l.kernels; }),
+      over_ranks(ranks, [](const Launches& l) { return l.library_calls; }),
+      over_ranks(ranks, [](const Launches& l) { return l.fills; }),
+      over_ranks(ranks, [](const Launches& l) { return l.collectives; }));
+}
+
 }  // namespace
 
 std::string describe_plan(const RunConfig& config, const Plan& plan) {
@@ -348,6 +373,7 @@ void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
   text += fmt::format("heaviest rank over a lower bound: cost {:.2f}, memory {:.2f}\n", ratios.cost,
                       ratios.memory);
   text += launch_line(config, plan);
+  text += launches_line(config, plan);
   bool fits = true;
   text += describe_memory(config, plan, options, &fits);
   double needed = 0, on_host = 0;

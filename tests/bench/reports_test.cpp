@@ -35,26 +35,28 @@ SimulateResult prediction() {
   three.network_bytes = 5.5 * 0x1p20;
   three.stages = {{"lookup", 0.005, 0.003, 2, false}, {"exchange", 0.007, 0.006, -1, true}};
   three.critical_path = {{"update", 1, 0.004}, {"exchange", -1, 0.008}};
-  result.points = {{1, alone, 1.5 * 0x1p30}, {3, three, 2.25 * 0x1p30}};
+  result.points = {{1, alone, 1.5 * 0x1p30}, {3, three, 2.25 * 0x1p30, {50, 20, 3, 5}}};
   return result;
 }
 
 TEST(SimulatedSteps, ArePrintedWithAllTheirFigures) {
-  EXPECT_EQ(to_table(simulated(), prediction()),
-            "predicted, not measured: a program with some.yaml, batch 1000, a machine\n"
-            "   ranks     step ms     samples/s   exchange ms     exposed      hidden  GiB a rank\n"
-            "       1    250.0000          4000        1.0000      2.0000      0.0000        1.50\n"
-            "       3    125.0000          8000       62.5000     15.6250     46.8750        2.25\n"
-            "\n1 rank: a rank exchanges 0.0 MiB within its node, a node 0.0 MiB with others\n"
-            "  busy, ms                      most      mean   rank\n"
-            "  longest chain, ms:\n"
-            "\n3 ranks: a rank exchanges 3.0 MiB within its node, a node 5.5 MiB with others\n"
-            "  busy, ms                      most      mean   rank\n"
-            "  lookup                      5.0000    3.0000   2\n"
-            "  exchange                    7.0000    6.0000   all\n"
-            "  longest chain, ms:\n"
-            "      4.0000  update of rank 1\n"
-            "      8.0000  exchange\n");
+  EXPECT_EQ(
+      to_table(simulated(), prediction()),
+      "predicted, not measured: a program with some.yaml, batch 1000, a machine\n"
+      "   ranks     step ms     samples/s   exchange ms     exposed      hidden  GiB a rank\n"
+      "       1    250.0000          4000        1.0000      2.0000      0.0000        1.50\n"
+      "       3    125.0000          8000       62.5000     15.6250     46.8750        2.25\n"
+      "\n1 rank: a rank exchanges 0.0 MiB within its node, a node 0.0 MiB with others\n"
+      "  busy, ms                      most      mean   rank\n"
+      "  longest chain, ms:\n"
+      "\n3 ranks: a rank exchanges 3.0 MiB within its node, a node 5.5 MiB with others\n"
+      "  at most 73 launches of a rank (50 kernels, 20 library calls, 3 fills), 5 collectives\n"
+      "  busy, ms                      most      mean   rank\n"
+      "  lookup                      5.0000    3.0000   2\n"
+      "  exchange                    7.0000    6.0000   all\n"
+      "  longest chain, ms:\n"
+      "      4.0000  update of rank 1\n"
+      "      8.0000  exchange\n");
 }
 
 TEST(SimulatedSteps, AreWrittenWithAllTheirFigures) {
@@ -70,6 +72,7 @@ TEST(SimulatedSteps, AreWrittenWithAllTheirFigures) {
          "exchange_ms": {"total": 62.5, "exposed": 15.625, "hidden": 46.875},
          "exchanged_bytes": {"rank_within_node": 3145728.0, "node_with_others": 5767168.0},
          "memory_bytes": 2415919104.0,
+         "launches": {"kernels": 50, "library_calls": 20, "fills": 3, "collectives": 5},
          "stages": [{"name": "lookup", "most_ms": 5.0, "mean_ms": 3.0, "rank": 2},
                     {"name": "exchange", "most_ms": 7.0, "mean_ms": 6.0, "rank": -1}],
          "critical_path": [{"stage": "update", "rank": 1, "ms": 4.0},
@@ -97,6 +100,7 @@ TimelineResult timeline() {
   result.machine.name = "a machine";
   result.machine.hash = "0123456789abcdef";
   result.counts = {{11, 22, 33, 44, 55, 66, 77}, {11, 23, 33, 45, 54, 60, 79}};
+  result.planned = {{10, 20, 3, 5}, {12, 20, 3, 5}};
   result.begin = 0.25;
   result.end = 0.75;
   result.exposed = 0.0625;
@@ -137,6 +141,8 @@ TEST(ATimeline, IsPrintedWithAllItsFigures) {
             "  waits that block the host               60 to 66\n"
             "  ends that the host polls for            77 to 79\n"
             "modelled at the config's sizes, not measured:\n"
+            "  launches                                33 to 35\n"
+            "  collectives                             5\n"
             "  step, ms                                500.0000\n"
             "  samples/s                               2000\n"
             "  collectives, ms                         125.0000\n"
@@ -153,7 +159,11 @@ TEST(ATimeline, IsWrittenWithAllItsFigures) {
          "host_waits": 66, "host_polls": 77},
         {"kernels": 11, "library_calls": 23, "fills": 33, "copies": 45, "collectives": 54,
          "host_waits": 60, "host_polls": 79}],
-      "modelled": {"step_ms": 500.0, "collectives_ms": 125.0, "exposed_ms": 62.5},
+      "modelled": {
+        "step_ms": 500.0, "collectives_ms": 125.0, "exposed_ms": 62.5,
+        "launches": [
+          {"kernels": 10, "library_calls": 20, "fills": 3, "collectives": 5},
+          {"kernels": 12, "library_calls": 20, "fills": 3, "collectives": 5}]},
       "operations": [
         {"name": "embedding_forward", "step": 1, "stage": "lookup", "rank": 0, "streams": [4],
          "begin_ms": 125.0, "end_ms": 375.0},

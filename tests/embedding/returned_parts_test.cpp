@@ -1,7 +1,9 @@
 // The exchanges in which owners return the vectors of their shards, and the types of these.
-#include "embedding/returned_parts.h"
+#include "dlrm/wire/returned_parts.h"
 
 #include <gtest/gtest.h>
+
+#include "embedding/returned_shards.h"
 
 namespace dlrm {
 namespace {
@@ -20,20 +22,24 @@ EmbeddingLayout layout_of(const std::vector<TableConfig>& tables, const std::vec
   return {tables, plan, RoutingMode::kExact};
 }
 
+ReturnedParts parts_of(const EmbeddingLayout& layout, bool rounds, int most) {
+  return {returned_shards(layout, rounds), most};
+}
+
 /// The 35 vectors that rank 1 reads and writes hide the exchange of two shards of rank 0.
 TEST(ReturnedParts, TheShardsWithTheFewestIdsAreReturnedFirst) {
   const EmbeddingLayout layout = layout_of(
       {table_of("a", 1), table_of("b", 24), table_of("c", 2), table_of("d", 30), table_of("e", 3)},
       {0, 0, 0, 1, 1});
-  const ReturnedParts parts(layout, false, 2);
+  const ReturnedParts parts = parts_of(layout, false, 2);
   EXPECT_EQ(parts.count(), 2);
   EXPECT_EQ(parts.part_of(0, 0), 0);
   EXPECT_EQ(parts.part_of(0, 1), 1);
   EXPECT_EQ(parts.part_of(0, 2), 0);  // 3 ids, 2 vectors, 2 · 9 for the link: 23 of 35
   EXPECT_EQ(parts.part_of(1, 0), 1);
   EXPECT_EQ(parts.part_of(1, 1), 0);
-  EXPECT_EQ(parts.work(0, 1), 8 * (24 + 1));
-  const ReturnedParts one(layout, false, 1);
+  EXPECT_EQ(parts.shard(0, 1).work(), 8 * (24 + 1));
+  const ReturnedParts one = parts_of(layout, false, 1);
   EXPECT_EQ(one.count(), 1);
   EXPECT_EQ(one.part_of(0, 1), 0);
 }
@@ -42,8 +48,8 @@ TEST(ReturnedParts, Bf16TravelsTwiceAsFast) {
   // All lookups of rank 0 take as long as the exchange of one vector in fp32.
   const EmbeddingLayout layout =
       layout_of({table_of("a", 1), table_of("b", 6), table_of("c", 3)}, {0, 0, 1});
-  EXPECT_EQ(ReturnedParts(layout, false, 2).count(), 1);
-  const ReturnedParts parts(layout, true, 2);
+  EXPECT_EQ(parts_of(layout, false, 2).count(), 1);
+  const ReturnedParts parts = parts_of(layout, true, 2);
   EXPECT_EQ(parts.count(), 2);
   EXPECT_EQ(parts.part_of(0, 0), 0);
   EXPECT_EQ(parts.part_of(0, 1), 1);
@@ -52,7 +58,7 @@ TEST(ReturnedParts, Bf16TravelsTwiceAsFast) {
 TEST(ReturnedParts, VectorsOfARankTravelWhileAnotherRankLooksUp) {
   const EmbeddingLayout layout =
       layout_of({table_of("a", 1), table_of("b", 2), table_of("c", 40)}, {0, 0, 1});
-  const ReturnedParts parts(layout, false, 2);
+  const ReturnedParts parts = parts_of(layout, false, 2);
   EXPECT_EQ(parts.count(), 2);
   EXPECT_EQ(parts.part_of(0, 0), 0);
   EXPECT_EQ(parts.part_of(0, 1), 0);
@@ -66,7 +72,7 @@ TEST(ReturnedParts, AShardWhoseVectorsWouldArriveLateDoesNotKeepOthersBack) {
   Plan plan;
   plan.world = 2;
   plan.shards = {{0, {0, 100}, {0, 40}, 0}, {1, {0, 100}, {0, 8}, 0}, {2, {0, 100}, {0, 8}, 1}};
-  const ReturnedParts parts({tables, plan, RoutingMode::kExact}, false, 2);
+  const ReturnedParts parts = parts_of({tables, plan, RoutingMode::kExact}, false, 2);
   EXPECT_EQ(parts.count(), 2);
   EXPECT_EQ(parts.part_of(0, 0), 1);
   EXPECT_EQ(parts.part_of(0, 1), 0);
@@ -80,12 +86,12 @@ TEST(ReturnedParts, ShortLookupsAreNotDivided) {
     tables.push_back(table_of("more " + std::to_string(t), 1));
     ranks.push_back(1);
   }
-  EXPECT_EQ(ReturnedParts(layout_of(tables, ranks), false, 2).count(), 2);  // 17 ids of 7 vectors
+  EXPECT_EQ(parts_of(layout_of(tables, ranks), false, 2).count(), 2);  // 17 ids of 7 vectors
   for (int t = 5; t < 10; ++t) {
     tables.push_back(table_of("more " + std::to_string(t), 1));
     ranks.push_back(1);
   }
-  EXPECT_EQ(ReturnedParts(layout_of(tables, ranks), false, 2).count(), 1);  // 22 of 12
+  EXPECT_EQ(parts_of(layout_of(tables, ranks), false, 2).count(), 1);  // 22 of 12
 }
 
 TEST(ReturnedParts, SumsAndDividedVectorsAreNotRounded) {
@@ -96,13 +102,13 @@ TEST(ReturnedParts, SumsAndDividedVectorsAreNotRounded) {
   plan.shards = {{0, {0, 100}, {0, 8}, 0},  {1, {0, 100}, {0, 8}, 0}, {2, {0, 50}, {0, 8}, 0},
                  {2, {50, 100}, {0, 8}, 1}, {3, {0, 100}, {0, 3}, 1}, {3, {0, 100}, {3, 8}, 1}};
   const EmbeddingLayout layout(tables, plan, RoutingMode::kExact);
-  const ReturnedParts parts(layout, true, 2);
-  EXPECT_TRUE(parts.rounds(0, 0));
-  EXPECT_FALSE(parts.rounds(0, 1));
-  EXPECT_FALSE(parts.rounds(0, 2));
-  EXPECT_FALSE(parts.rounds(1, 0));
-  EXPECT_FALSE(parts.rounds(1, 1));  // 3 columns end within a word
-  EXPECT_FALSE(ReturnedParts(layout, false, 2).rounds(0, 0));
+  const ReturnedParts parts = parts_of(layout, true, 2);
+  EXPECT_TRUE(parts.shard(0, 0).rounds);
+  EXPECT_FALSE(parts.shard(0, 1).rounds);
+  EXPECT_FALSE(parts.shard(0, 2).rounds);
+  EXPECT_FALSE(parts.shard(1, 0).rounds);
+  EXPECT_FALSE(parts.shard(1, 1).rounds);  // 3 columns end within a word
+  EXPECT_FALSE(parts_of(layout, false, 2).shard(0, 0).rounds);
 }
 
 }  // namespace

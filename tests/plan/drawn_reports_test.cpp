@@ -170,9 +170,9 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen batch", "a437986b00ba0f5b"},
                                                         {"chosen caches", "f7b62934045ab9c8"},
                                                         {"largest", "5a6c99f4c471d737"},
-                                                        {"limited report", "69d1ea7a28472f99"},
-                                                        {"machine report", "045faa2f0a4b8e96"},
-                                                        {"report", "538ea143070defcc"},
+                                                        {"limited report", "7e3b4a20132a3024"},
+                                                        {"machine report", "a78bcd66a5b768e4"},
+                                                        {"report", "a58857167a81832d"},
                                                         {"steps", "9c302cd92c25e9ac"},
                                                         {"unfused steps", "e7e6d71f9247fb3d"}}));
 }

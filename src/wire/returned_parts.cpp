@@ -1,7 +1,8 @@
-#include "returned_parts.h"
+#include "dlrm/wire/returned_parts.h"
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace dlrm {
 namespace {
@@ -14,34 +15,7 @@ constexpr double kLeastIdsPerVector = 2;
 /// Parts of the time of all lookups that the first lookups may take.
 constexpr int kTried = 8;
 
-bool divides(const EmbeddingLayout& layout, int table) {
-  const auto t = static_cast<size_t>(table);
-  return std::any_of(layout.features.begin() + layout.first_feature[t],
-                     layout.features.begin() + layout.first_feature[t + 1],
-                     [](const FeaturePlace& feature) { return feature.mean; });
-}
-
 }  // namespace
-
-std::vector<ReturnedParts::Returned> ReturnedParts::shards_of(const EmbeddingLayout& layout,
-                                                              const OwnerLayout& owner,
-                                                              bool rounds) {
-  std::vector<Returned> shards(static_cast<size_t>(owner.shards));
-  for (const PooledBlock& block : owner.blocks) {
-    const FeaturePlace& feature = layout.features[static_cast<size_t>(block.feature)];
-    const Slice& slice =
-        owner.slices[static_cast<size_t>(owner.groups[static_cast<size_t>(block.group)].slice)];
-    const auto width = static_cast<double>(block.width);
-    Returned& shard = shards[static_cast<size_t>(block.shard)];
-    shard.lookups += width * static_cast<double>(feature.hotness) *
-                     static_cast<double>(slice.rows.size()) / static_cast<double>(feature.rows);
-    shard.vectors += width;
-    // An even number of bf16 values ends where fp32 may begin.
-    shard.rounds =
-        rounds && slice.all_rows && block.width % 2 == 0 && !divides(layout, slice.table);
-  }
-  return shards;
-}
 
 /// Takes shards of each owner for the first part, as far as `limits` allow. Returns the time until
 /// all vectors have arrived.
@@ -51,11 +25,11 @@ double ReturnedParts::divide(const Times& limits) {
   for (size_t owner = 0; owner < shards_.size(); ++owner) {
     Times own, later;
     for (const size_t s : order_[owner]) {
-      Returned& shard = shards_[owner][s];
+      const ReturnedShard& shard = shards_[owner][s];
       const double lookup = shard.work(), exchange = kLinkCost * shard.sent();
       const bool fits =
           own.lookup + lookup <= limits.lookup && own.exchange + exchange <= limits.exchange;
-      shard.part = fits ? 0 : 1;
+      part_[owner][s] = fits ? 0 : 1;
       Times& part = fits ? own : later;
       part.lookup += lookup;
       part.exchange += exchange;
@@ -68,11 +42,11 @@ double ReturnedParts::divide(const Times& limits) {
   return std::max(looked_up, first.lookup + first.exchange) + second.exchange;
 }
 
-ReturnedParts::ReturnedParts(const EmbeddingLayout& layout, bool rounds, int most) {
+ReturnedParts::ReturnedParts(std::vector<std::vector<ReturnedShard>> by_owner, int most)
+    : shards_(std::move(by_owner)) {
   double ids = 0, vectors = 0, longest = 0;
-  for (const OwnerLayout& owner : layout.owners) {
-    shards_.push_back(shards_of(layout, owner, rounds));
-    const std::vector<Returned>& shards = shards_.back();
+  for (const std::vector<ReturnedShard>& shards : shards_) {
+    part_.emplace_back(shards.size());
     std::vector<size_t> order(shards.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -80,7 +54,7 @@ ReturnedParts::ReturnedParts(const EmbeddingLayout& layout, bool rounds, int mos
     });
     order_.push_back(std::move(order));
     double work = 0;
-    for (const Returned& shard : shards) {
+    for (const ReturnedShard& shard : shards) {
       ids += shard.lookups;
       vectors += shard.vectors;
       work += shard.work();

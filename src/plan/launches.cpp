@@ -1,0 +1,410 @@
+#include "dlrm/plan/launches.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "dlrm/core/partition.h"
+#include "dlrm/plan/node_sums.h"
+#include "dlrm/plan/traffic.h"
+#include "dlrm/wire/message_bytes.h"
+#include "dlrm/wire/returned_parts.h"
+
+#include "exchange.h"
+#include "simulate/step_work.h"
+
+namespace dlrm {
+namespace {
+
+/// Of an embedding_update kernel: longer runs of equal ids are summed by launches of their own.
+constexpr double kLongRun = 64;
+
+void add(int kernels, int library_calls, int fills, StepLaunches& to) {
+  to.kernels += kernels;
+  to.library_calls += library_calls;
+  to.fills += fills;
+}
+
+/// An activation that no product computes. The library does not compute the slope of silu.
+void add_activation(Activation act, bool backward, StepLaunches& to) {
+  if (act == Activation::kNone) return;
+  const bool in_library = act == Activation::kSigmoid || act == Activation::kTanh ||
+                          (act == Activation::kSilu && !backward);
+  in_library ? add(0, 1, 0, to) : add(1, 0, 0, to);
+}
+
+/// The launches of dense layers, which are the same on all ranks.
+class DenseLaunches {
+ public:
+  explicit DenseLaunches(const RunConfig& config)
+      : bf16_(config.train.precision == Precision::kBf16) {
+    const ModelConfig& model = config.model;
+    const bool has_bottom = !model.bottom_mlp.empty();
+    if (model.dense_features > 0) add(1, 0, 0, all_);
+    mlp(model.bottom_mlp, model.activation, model.activation, false);
+    const InteractionInputs in = model.interaction_inputs();
+    std::visit([&](const auto& interaction) { interact(interaction, in, has_bottom); },
+               model.interaction);
+    mlp(model.top_mlp, model.activation, Activation::kNone, true);
+    add(3, 0, 0, all_);  // the loss
+    add(2, 0, 0, all_);  // checks
+    const bool tensorwise = traits_of(config.train.dense_optimizer.type).tensorwise();
+    add(tensorwise ? 3 * tensors_ : 1, 0, 0, all_);
+  }
+
+  const StepLaunches& all() const { return all_; }
+
+ private:
+  bool is_fused(Activation act) const {
+    return act == Activation::kNone || act == Activation::kRelu ||
+           (act == Activation::kGelu && bf16_);
+  }
+
+  void mlp(const std::vector<int64_t>& outputs, Activation act, Activation last, bool has_dx) {
+    tensors_ += 2 * static_cast<int>(outputs.size());
+    const auto act_of = [&](size_t i) { return i + 1 == outputs.size() ? last : act; };
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i] == 1 ? add(1, 0, 0, all_) : add(0, 1, 0, all_);
+      if (outputs[i] == 1 || !is_fused(act_of(i))) add_activation(act_of(i), false, all_);
+    }
+    bool is_dz = false, has_dbias = false;
+    for (size_t i = outputs.size(); i-- > 0;) {
+      if (!is_dz) add_activation(act_of(i), true, all_);
+      is_dz = i > 0;
+      const Activation below = i > 0 ? act_of(i - 1) : Activation::kNone;
+      if (outputs[i] == 1) {
+        add(2, 0, 0, all_);
+        has_dbias = below == Activation::kNone || below == Activation::kRelu;
+        if (!has_dbias) add_activation(below, true, all_);
+        continue;
+      }
+      add(has_dbias ? 0 : 2, 1, 0, all_);
+      has_dbias = false;
+      if (i == 0 && !has_dx) continue;
+      add(0, 1, 0, all_);
+      if (i == 0) continue;
+      if (below != Activation::kRelu) {
+        add_activation(below, true, all_);
+      } else if (!bf16_) {
+        add(2, 0, 0, all_);
+        has_dbias = true;
+      }
+    }
+  }
+
+  /// Forward and backward.
+  void copy_x(const InteractionInputs& in, bool has_bottom) {
+    if (in.dense > 0) add(has_bottom ? 2 : 1, 0, 0, all_);
+  }
+  void interact(const ConcatConfig& concat, const InteractionInputs& in, bool has_bottom) {
+    copy_x(in, has_bottom);
+    if (!concat.embeddings_in_place()) add(2, 0, 0, all_);
+  }
+  void interact(const CrossConfig& cross, const InteractionInputs& in, bool has_bottom) {
+    copy_x(in, has_bottom);
+    const auto layers = static_cast<int>(cross.layers);
+    add(layers * (1 + 3), layers * (2 + 4), 0, all_);
+    tensors_ += 3 * layers;
+  }
+  void interact(const DotConfig&, const InteractionInputs& in, bool) {
+    add(2, 0, 0, all_);
+    if (in.dense == 0) add(bf16_ ? 3 : 1, 0, 0, all_);
+  }
+  void interact(const FmConfig&, const InteractionInputs& in, bool) {
+    add(2, 0, 0, all_);
+    if (in.dense == 0 && bf16_) add(2, 0, 0, all_);
+  }
+
+  const bool bf16_;
+  StepLaunches all_;
+  int tensors_ = 0;
+};
+
+/// The launches of tables and their vectors.
+class TableLaunches {
+ public:
+  TableLaunches(const RunConfig& config, const Plan& plan)
+      : config_(config),
+        plan_(plan),
+        shards_(static_cast<size_t>(plan.world)),
+        sums_(node_sums(config.model.tables, config.routing.mode, plan)),
+        parts_(parts_of_vectors()) {
+    for (const NodeSum& sum : sums_) {
+      for (const Shard& shard : sum.shards) summed_.insert(key_of(shard));
+    }
+    for (const TableConfig& table : config.model.tables) {
+      most_rows_ = std::max(most_rows_, table.rows);
+    }
+    find_cut_columns();
+    copies_ = launches_of_copies();
+  }
+
+  int collectives() const {
+    if (plan_.world == 1) return 0;
+    int count = plan_.data_parallel.empty() ? 0 : 1;
+    if (!plan_.shards.empty()) count += parts_.count() + 1;
+    if (cuts_columns_) ++count;
+    return sums_.empty() ? count : count + 2;
+  }
+
+  void add_to(int rank, StepLaunches& all) const {
+    const std::vector<Shard>& mine = shards_[static_cast<size_t>(rank)];
+    const bool copied = !plan_.data_parallel.empty();
+    ids(mine, all);
+    lookups(rank, all);
+    if (!mine.empty()) add(5, 2, 0, all);
+    if (copied) add(5, 2, 0, all);
+    exchange(all);
+    update(mine, all);
+    if (copied) update_copies(all);
+  }
+
+ private:
+  using ShardKey = std::tuple<int, int64_t, int64_t>;
+  static ShardKey key_of(const Shard& shard) {
+    return {shard.table, shard.rows.begin, shard.columns.begin};
+  }
+  const TableConfig& table_of(int table) const {
+    return config_.model.tables[static_cast<size_t>(table)];
+  }
+  /// Bags are pooled in E, and nothing is sent.
+  bool is_local() const {
+    return plan_.world == 1 && std::all_of(plan_.shards.begin(), plan_.shards.end(),
+                                           [&](const Shard& s) { return has_all_rows(s); });
+  }
+  bool has_all_rows(const Shard& shard) const {
+    return shard.rows.size() == table_of(shard.table).rows;
+  }
+  bool cuts(const Shard& shard) const {
+    return is_rowwise() && shard.columns.size() != table_of(shard.table).dim;
+  }
+  bool is_rowwise() const { return traits_of(config_.train.sparse_optimizer.type).rowwise(); }
+
+  /// Sorts shards as their owners do.
+  ReturnedParts parts_of_vectors() {
+    for (const Shard& shard : plan_.shards) {
+      if (shard.rows.size() == 0 || shard.columns.size() == 0) continue;
+      shards_[static_cast<size_t>(shard.rank)].push_back(shard);
+    }
+    const auto order = [](const Shard& s) {
+      return std::tuple(s.table, s.rows.begin, s.rows.end, s.columns.begin);
+    };
+    std::vector<std::vector<ReturnedShard>> returned;
+    for (std::vector<Shard>& mine : shards_) {
+      std::sort(mine.begin(), mine.end(),
+                [&](const Shard& a, const Shard& b) { return order(a) < order(b); });
+      returned.emplace_back();
+      for (const Shard& shard : mine) returned.back().push_back(returned_of(shard));
+    }
+    const bool one = plan_.world == 1 || !sums_.empty();
+    return {std::move(returned), one ? 1 : 2};
+  }
+  ReturnedShard returned_of(const Shard& shard) const {
+    const TableConfig& table = table_of(shard.table);
+    const auto width = static_cast<double>(shard.columns.size());
+    const double share = static_cast<double>(shard.rows.size()) / static_cast<double>(table.rows);
+    const DType type = vector_type(config_, table, shard.rows.size(), shard.columns.size());
+    return {width * hotness_of(table) * share, width * static_cast<double>(table.features.size()),
+            config_.train.wire.forward == DType::kFloat32 && type == DType::kBFloat16};
+  }
+
+  void find_cut_columns() {
+    std::map<int, std::set<std::pair<int64_t, int64_t>>> rows;
+    for (const Shard& shard : plan_.shards) {
+      if (!cuts(shard)) continue;
+      cuts_columns_ = true;
+      rows[shard.table].insert({shard.rows.begin, shard.rows.end});
+    }
+    for (const auto& [table, ranges] : rows) {
+      int64_t end = 0;
+      for (const auto& range : ranges) {
+        if (range.first < end) orders_.insert(table);
+        end = std::max(end, range.second);
+      }
+    }
+  }
+
+  void ids(const std::vector<Shard>& mine, StepLaunches& all) const {
+    const bool copied = !plan_.data_parallel.empty();
+    if (is_local()) {
+      if (most_rows_ <= kMostInt32) add(1, 0, 0, all);
+    } else {
+      const bool fixed = config_.routing.mode == RoutingMode::kFixed;
+      if (copied && most_rows_ <= kMostInt32) add(1, 0, 0, all);
+      if (!mine.empty() && !fixed && wire_id_bytes(most_sharded_rows()) == 4) add(1, 0, 0, all);
+      if (!mine.empty() && fixed) add(3, 2, 0, all);
+    }
+    add(2, 0, 1, all);
+  }
+  int64_t most_sharded_rows() const {
+    int64_t most = 0;
+    for (const Shard& shard : plan_.shards) most = std::max(most, table_of(shard.table).rows);
+    return most;
+  }
+
+  void lookups(int rank, StepLaunches& all) const {
+    const std::vector<Shard>& mine = shards_[static_cast<size_t>(rank)];
+    std::set<std::tuple<int, bool, DType>> launches;  // by part, memory and type
+    for (size_t s = 0; s < mine.size(); ++s) {
+      launches.insert({parts_.part_of(rank, static_cast<int>(s)), mine[s].tier == MemoryTier::kHost,
+                       type_of(mine[s])});
+    }
+    const int last = parts_.count() == 1 ? 0 : parts_.count();
+    for (const int t : plan_.data_parallel) {
+      launches.insert({last, is_host_copy(t), config_.embedding_type()});
+    }
+    add(static_cast<int>(launches.size()), 0, 0, all);
+  }
+  /// In which a shard's vectors are computed.
+  DType type_of(const Shard& shard) const {
+    if (is_local()) return config_.embedding_type();
+    if (summed_.contains(key_of(shard))) return DType::kFloat32;
+    return pooled_as(
+        vector_type(config_, table_of(shard.table), shard.rows.size(), shard.columns.size()));
+  }
+  bool is_host_copy(int table) const {
+    const auto& host = plan_.host_replicas;
+    return std::find(host.begin(), host.end(), table) != host.end();
+  }
+
+  /// Vectors, and their gradients.
+  void exchange(StepLaunches& all) const {
+    if (is_local() || plan_.shards.empty()) return;
+    add(copies_ + 1, 0, 0, all);
+    if (config_.train.wire.forward == DType::kFloat16) add(parts_.count(), 0, 0, all);
+    if (!sums_.empty()) add(6, 0, 0, all);
+  }
+
+  /// Vectors of bf16 E that are sums of several ranks are added before the others are copied.
+  int launches_of_copies() const {
+    std::map<int, std::vector<const Shard*>> cut;
+    bool any = false;
+    for (const Shard& shard : plan_.shards) {
+      any = true;
+      if (!has_all_rows(shard)) cut[shard.table].push_back(&shard);
+    }
+    int summed = 0, in_place = any ? 1 : 0;
+    for (const auto& [t, shards] : cut) {
+      std::set<int64_t> done;
+      for (const FeatureConfig& feature : table_of(t).features) {
+        if (!done.insert(feature.hotness).second) continue;
+        const auto [launches, alone] = launches_of_copies(table_of(t), shards, feature.hotness);
+        int& most = alone || config_.embedding_type() == DType::kFloat32 ? in_place : summed;
+        most = std::max(most, launches);
+      }
+    }
+    return summed + in_place;
+  }
+  /// Those that may write the same columns follow each other. True if each bag is in one shard.
+  std::pair<int, bool> launches_of_copies(const TableConfig& table,
+                                          const std::vector<const Shard*>& shards,
+                                          int64_t hotness) const {
+    std::map<int64_t, int> changes;                // of the number of launches, by column
+    std::set<std::pair<int64_t, int64_t>> of_all;  // columns that are written for all bags
+    const auto count = [&](int64_t begin, int64_t end) {
+      ++changes[begin];
+      --changes[end];
+    };
+    bool alone = hotness == 1;
+    for (const Shard* shard : shards) {
+      if (!summed_.contains(key_of(*shard)) &&
+          returns_only_non_empty_bags(config_.routing.mode, hotness, shard->rows, table.rows)) {
+        count(shard->columns.begin, shard->columns.end);
+      } else {
+        alone = false;
+        of_all.insert({shard->columns.begin, shard->columns.end});
+      }
+    }
+    // Zeros are written before lists, unless each bag is in one list.
+    for (const Shard* shard : shards) {
+      if (alone || shard->rows.begin > 0) continue;
+      of_all.insert({shard->columns.begin, shard->columns.end});
+    }
+    for (const auto& [begin, end] : of_all) count(begin, end);
+    int most = 0, now = 0;
+    for (const auto& [column, change] : changes) most = std::max(most, now += change);
+    return {most, alone};
+  }
+
+  void update(const std::vector<Shard>& mine, StepLaunches& all) const {
+    bool on_device = false, on_host = false, long_on_device = false, long_on_host = false;
+    bool sums = false, orders = false;
+    for (const Shard& shard : mine) {
+      const bool is_long = ids_of(shard) > kLongRun;
+      if (cuts(shard)) {
+        add(3, 0, 0, all);
+        if (is_long) add_long_runs(all);
+        sums = true;
+        orders |= orders_.contains(shard.table);
+        continue;
+      }
+      const bool host = shard.tier == MemoryTier::kHost;
+      (host ? on_host : on_device) = true;
+      (host ? long_on_host : long_on_device) |= is_long;
+    }
+    add(static_cast<int>(on_device) + static_cast<int>(on_host), 0, 0, all);
+    if (long_on_device) add_long_runs(all);
+    if (long_on_host) add_long_runs(all);
+    if (sums) add(orders ? 4 : 2, 0, 0, all);
+  }
+  void update_copies(StepLaunches& all) const {
+    bool on_device = false, on_host = false, is_long = false;
+    for (const int t : plan_.data_parallel) {
+      const auto batch = static_cast<double>(config_.train.global_batch_size);
+      is_long |= batch / plan_.world * hotness_of(table_of(t)) > kLongRun;
+      (is_host_copy(t) ? on_host : on_device) = true;
+    }
+    if (plan_.world == 1) {
+      add(static_cast<int>(on_device) + static_cast<int>(on_host), 0, 0, all);
+    } else {
+      add(2, 0, 1, all);
+    }
+    if (is_long) add_long_runs(all);
+  }
+  static void add_long_runs(StepLaunches& all) { add(2, 0, 1, all); }
+  double ids_of(const Shard& shard) const {
+    const TableConfig& table = table_of(shard.table);
+    const double ids = static_cast<double>(config_.train.global_batch_size) * hotness_of(table);
+    if (config_.routing.mode == RoutingMode::kFixed) return ids;
+    return ids * static_cast<double>(shard.rows.size()) / static_cast<double>(table.rows);
+  }
+
+  static constexpr int64_t kMostInt32 = int64_t{1} << 31;
+
+  const RunConfig& config_;
+  const Plan& plan_;
+  std::vector<std::vector<Shard>> shards_;  ///< by rank
+  const std::vector<NodeSum> sums_;
+  const ReturnedParts parts_;
+  std::set<ShardKey> summed_;
+  int64_t most_rows_ = 0;
+  bool cuts_columns_ = false;
+  std::set<int> orders_;  ///< tables whose cut columns have rows with different borders
+  int copies_ = 0;
+};
+
+int collectives_of_layers(const RunConfig& config, int world, StepLaunches& all) {
+  if (world == 1) return 0;
+  const auto buckets = static_cast<int>(dense_work(config, true).bucket_bytes.size());
+  if (config.train.wire.dense == DType::kFloat32) return buckets;
+  add(3 * buckets, 0, 0, all);
+  return 2 * buckets;
+}
+
+}  // namespace
+
+std::vector<StepLaunches> step_launches(const RunConfig& config, const Plan& plan) {
+  const TableLaunches tables(config, plan);
+  StepLaunches dense = DenseLaunches(config).all();
+  dense.collectives = collectives_of_layers(config, plan.world, dense) + tables.collectives();
+  std::vector<StepLaunches> launches(static_cast<size_t>(plan.world), dense);
+  for (int rank = 0; rank < plan.world; ++rank) {
+    tables.add_to(rank, launches[static_cast<size_t>(rank)]);
+  }
+  return launches;
+}
+
+}  // namespace dlrm

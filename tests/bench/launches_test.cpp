@@ -1,0 +1,177 @@
+// The launches that a plan states for a step, compared with those that an emulated GPU is given.
+#include "dlrm/plan/launches.h"
+
+#if defined(DLRM_SIMT)
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "bench/timeline.h"
+
+namespace dlrm::bench {
+namespace {
+
+constexpr const char* kModel = R"(
+model:
+  dense_features: 5
+  embedding_dim: 8
+  bottom_mlp: [16, 8]
+  top_mlp: [24, 12, 1]
+  tables:
+    - {name: cut, rows: 90, hotness: 3}
+    - {name: whole, rows: 50}
+    - {name: copied, rows: 3}
+    - {name: parts, rows: 60}
+    - {name: both, rows: 70, features: [{name: f}, {name: g, hotness: 2}]}
+data: {source: synthetic, synthetic: {alpha: 0}}
+train: {global_batch_size: 16, dense_optimizer: {lr: 1e-4}, sparse_optimizer: {lr: 1e-4}}
+sharding: {tables: {cut: row, whole: table, copied: data_parallel, parts: row, both: column}}
+)";
+
+using Settings = std::vector<std::string>;
+
+std::string text_of(int kernels, int library_calls, int fills, int collectives) {
+  return fmt::format("{} kernels, {} library calls, {} fills, {} collectives", kernels,
+                     library_calls, fills, collectives);
+}
+
+/// Trains on so many samples a rank, and compares.
+void expect_as_planned(const RunConfig& given, int ranks, int64_t samples, int ranks_per_node = 0) {
+  TimelineOptions options;
+  options.config = given;
+  options.ranks = ranks;
+  options.samples = samples;
+  options.rows = 100000;
+  const RunConfig config = emulated_config(options);
+  Plan plan = make_plan(config, ranks, {});
+  plan.ranks_per_node = ranks_per_node;
+  const RecordedSteps steps = record_steps(config, plan);
+  const std::vector<LaunchCounts> counted = count_launches(steps, ranks, steps.steps - 1);
+  const std::vector<StepLaunches> planned = step_launches(config, plan);
+  ASSERT_EQ(planned.size(), counted.size());
+  for (size_t r = 0; r < planned.size(); ++r) {
+    const StepLaunches& p = planned[r];
+    const LaunchCounts& c = counted[r];
+    EXPECT_EQ(text_of(p.kernels, p.library_calls, p.fills, p.collectives),
+              text_of(c.kernels, c.library_calls, c.fills, c.collectives))
+        << "rank " << r << " of " << ranks << ", planned first";
+  }
+}
+
+void expect_as_planned(const std::string& yaml, const std::vector<Settings>& cases,
+                       const std::vector<int>& ranks, int64_t samples = 40) {
+  for (const Settings& set : cases) {
+    for (const int n : ranks) {
+      std::string name;
+      for (const std::string& one : set) name += one + " ";
+      SCOPED_TRACE(name);
+      expect_as_planned(parse_config(yaml, "small", set), n, samples);
+    }
+  }
+}
+
+const std::string kCross = "model.interaction={type: cross, layers: 2, rank: 4}";
+const std::string kBf16 = "train.precision=bf16";
+
+TEST(PlannedLaunches, OfInteractions) {
+  std::vector<Settings> cases;
+  for (const std::string& interaction :
+       {std::string("model.interaction=dot"), std::string("model.interaction=concat"), kCross,
+        std::string("model.interaction=fm"),
+        std::string("model.interaction={type: concat, average_pool: 2}")}) {
+    cases.push_back({interaction});
+    cases.push_back({interaction, kBf16});
+  }
+  expect_as_planned(kModel, cases, {1, 2});
+  expect_as_planned(kModel, {{}, {kCross, kBf16}}, {4});
+}
+
+TEST(PlannedLaunches, WithoutDenseFeatures) {
+  std::vector<Settings> cases;
+  for (const char* interaction : {"dot", "concat", "fm"}) {
+    const Settings set{"model.dense_features=0", "model.bottom_mlp=[]",
+                       fmt::format("model.interaction={}", interaction)};
+    cases.push_back(set);
+    cases.push_back(set);
+    cases.back().push_back(kBf16);
+  }
+  expect_as_planned(kModel, cases, {1, 2});
+}
+
+TEST(PlannedLaunches, OfActivations) {
+  std::vector<Settings> cases;
+  for (const char* activation : {"gelu", "silu", "sigmoid", "tanh"}) {
+    const std::string set = fmt::format("model.activation={}", activation);
+    cases.push_back({set});
+    cases.push_back({set, kBf16});
+  }
+  cases.push_back({"model.top_mlp=[1]"});
+  expect_as_planned(kModel, cases, {1});
+}
+
+TEST(PlannedLaunches, OfOptimizers) {
+  std::vector<Settings> cases;
+  for (const char* rule : {"adagrad", "rowwise_adagrad", "adam", "ftrl"}) {
+    cases.push_back({fmt::format("train.sparse_optimizer.type={}", rule)});
+  }
+  for (const char* rule : {"sgd", "adam", "lamb"}) {
+    cases.push_back({fmt::format("train.dense_optimizer.type={}", rule), kCross});
+  }
+  cases.push_back({"train.dense_optimizer.type=lamb", "train.sparse_optimizer.type=rowwise_adagrad",
+                   kCross, kBf16});
+  expect_as_planned(kModel, cases, {1, 2});
+}
+
+TEST(PlannedLaunches, OfEachWayToCutTables) {
+  std::vector<Settings> cases;
+  for (const char* strategy : {"table", "row", "column", "grid", "data_parallel", "auto"}) {
+    const Settings set{"sharding.tables={}", fmt::format("sharding.strategy={}", strategy)};
+    cases.push_back(set);
+    cases.push_back(set);
+    cases.back().insert(cases.back().end(), {kCross, kBf16});
+    cases.push_back(set);
+    cases.back().push_back("train.sparse_optimizer.type=rowwise_adagrad");
+  }
+  expect_as_planned(kModel, cases, {2});
+}
+
+TEST(PlannedLaunches, OfMessagesInOtherTypes) {
+  expect_as_planned(kModel,
+                    {{"train.wire={forward: fp16}"},
+                     {"train.wire={forward: bf16, backward: bf16}"},
+                     {"train.wire={dense: bf16}"},
+                     {"train.wire={forward: fp16, backward: bf16}", kCross, kBf16},
+                     {"routing.mode=fixed"},
+                     {"routing.mode=fixed", kCross, kBf16}},
+                    {2});
+}
+
+/// Enough ids for long runs, and for two exchanges of vectors.
+TEST(PlannedLaunches, OfLargerBatches) {
+  expect_as_planned(kModel, {{}, {kCross, kBf16}, {"train.sparse_optimizer.type=rowwise_adagrad"}},
+                    {1, 2}, 200);
+  std::string longer = kModel;
+  longer.replace(longer.find("hotness: 3"), 10, "hotness: 30");
+  expect_as_planned(longer, {{}, {kCross, kBf16}, {kBf16, "model.interaction=concat"}}, {2});
+}
+
+TEST(PlannedLaunches, OfRowsInTheHostsMemory) {
+  expect_as_planned(kModel,
+                    {{"memory.tables={cut: host, whole: host}"},
+                     {"memory.tables={copied: host, both: host}", kCross, kBf16}},
+                    {1, 2});
+}
+
+TEST(PlannedLaunches, OfNodeSums) {
+  std::string longer = kModel;
+  longer.replace(longer.find("hotness: 3"), 10, "hotness: 30");
+  expect_as_planned(parse_config(longer, "small"), 4, 40, 2);
+  expect_as_planned(parse_config(longer, "small", {"train.precision=bf16"}), 4, 40, 2);
+}
+
+TEST(PlannedLaunches, OfTwoBucketsOfDenseGradients) {
+  expect_as_planned(kModel, {{"model.top_mlp=[530, 520, 4, 1]", kCross, kBf16}}, {2}, 5);
+}
+
+}  // namespace
+}  // namespace dlrm::bench
+#endif
