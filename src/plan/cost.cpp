@@ -63,6 +63,7 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
       speed_(speed_of(config)),
       seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
       alpha_(config.data.source == DataKind::kSynthetic ? config.data.synthetic.alpha : 0),
+      key_bytes_(sorted_key_bytes(config)),
       known_unique_{},
       known_parts_(kKnownParts) {
   double shared = -1;  // of all tables that have no size of their own
@@ -103,10 +104,12 @@ double CostModel::bytes_of(const Part& part) const {
              owner_exchange_bytes(config_, table, rows, width, world_);
   }
   const auto held = held_.empty() ? held_.end() : held_.find(table.name);
-  if (held == held_.end()) return shard_owner_bytes(config_, table, rows, width, world_) + summed;
+  const double* const part_held = held == held_.end() ? nullptr : &held->second;
+  const double owned =
+      shard_owner_bytes(config_, table, rows, width, world_, part_held, key_bytes_);
+  if (!part_held) return owned + summed;
   const double read = cached_checkpoint_bytes(config_, table, rows, width, held->second);
-  return shard_owner_bytes(config_, table, rows, width, world_, held->second) + summed +
-         std::max(read - checkpoint_bytes_, 0.0);
+  return owned + summed + std::max(read - checkpoint_bytes_, 0.0);
 }
 
 double CostModel::unique_rows(const TableConfig& table, double lookups) const {

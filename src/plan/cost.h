@@ -103,6 +103,7 @@ class CostModel {
   MachineSpeed speed_;
   double seconds_per_exchanged_byte_;
   double alpha_;
+  double key_bytes_;  ///< sorted_key_bytes()
 
   /// The part of each cached table that is in memory. Empty if none is cached.
   std::map<std::string, double> held_;

@@ -21,16 +21,6 @@ double sum_of(const std::vector<int64_t>& values) {
   return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
 }
 
-/// Keys count the rows of all tables that are sorted at once.
-double key_bytes(const RunConfig& config) {
-  double rows = 0;
-  for (const TableConfig& table : config.model.tables) {
-    rows += real(table.rows);
-    if (rows > real(std::numeric_limits<uint32_t>::max())) return 8;
-  }
-  return 4;
-}
-
 /// Room for ids and for bags.
 struct Room {
   double ids = 0, bags = 0;
@@ -57,6 +47,15 @@ double in_flight(const RunConfig& config) { return config.batches_ahead() + 1; }
 
 }  // namespace
 
+double gpu_key_bytes(const ModelConfig& model) {
+  double rows = 0;
+  for (const TableConfig& table : model.tables) {
+    rows += real(table.rows);
+    if (rows > real(std::numeric_limits<uint32_t>::max())) return 8;
+  }
+  return 4;
+}
+
 double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
   const ModelConfig& model = config.model;
   const InteractionCost interaction = model.interaction_cost();
@@ -78,10 +77,10 @@ double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
 }
 
 double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                        int64_t samples, int sources) {
+                        int64_t samples, int sources, double key_bytes) {
   const auto [ids, bags] = room_of(config, table, rows, samples, sources);
   const double offsets = bags + static_cast<double>(table.features.size());
-  const double runs = 24, sorting = 3 * (key_bytes(config) + 4);
+  const double runs = 24, sorting = 3 * (key_bytes + 4);
   const double long_run = 4.0 * real(table.dim) + 12.0 * std::ceil(real(table.dim) / 32);
   return in_flight(config) * (12 * ids + 16 * offsets) + ids * (runs + sorting) +
          ids / kIdsALongRun * 1.1 * (long_run + kBytesALongRun);

@@ -23,12 +23,15 @@ double gpu_activation_extra(const RunConfig& config, int64_t local_batch);
 /// longest of the first lists, one standard deviation above the mean.
 double gpu_list_room(double count);
 
+/// Bytes of a key of the ids that are sorted. Keys count the rows of all tables.
+double gpu_key_bytes(const ModelConfig& model);
+
 /// Memory for the ids of `samples` samples of `sources` ranks in `rows` of a table. Each of the
 /// batches in flight takes 4 bytes per id as received, 8 as used, and 16 per offset. All batches
 /// share 24 bytes of segments, the memory for sorting (keys and bags before, after and between),
 /// and the sums of long segments. With *fixed* routing all of the table's ids may be of these rows.
 double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                        int64_t samples, int sources);
+                        int64_t samples, int sources, double key_bytes);
 
 /// *fixed* routing: the messages of all ranks with a table's ids, in the batches in flight.
 double gpu_message_bytes(const RunConfig& config, const TableConfig& table);

@@ -55,7 +55,7 @@ double cpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
 }
 
 double owner_buffer_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                          int64_t width, int world) {
+                          int64_t width, int world, double key_bytes) {
   const int64_t batch = config.train.global_batch_size;
   if (!plans_for_gpu(config)) {  // the same as below, in less time
     const ReturnedVectors vectors = returned_vectors(config, table, rows);
@@ -63,7 +63,7 @@ double owner_buffer_bytes(const RunConfig& config, const TableConfig& table, int
            cpu_routed_bytes(config, table, rows, batch, vectors);
   }
   return owner_exchange_bytes(config, table, rows, width, world) +
-         routed_bytes(config, table, rows, batch, world);
+         gpu_routed_bytes(config, table, rows, batch, world, key_bytes);
 }
 
 }  // namespace
@@ -176,7 +176,18 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples, int sources) {
-  if (plans_for_gpu(config)) return gpu_routed_bytes(config, table, rows, samples, sources);
+  return routed_bytes(config, table, rows, samples, sources, sorted_key_bytes(config));
+}
+
+double sorted_key_bytes(const RunConfig& config) {
+  return plans_for_gpu(config) ? gpu_key_bytes(config.model) : 0;
+}
+
+double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                    int64_t samples, int sources, double key_bytes) {
+  if (plans_for_gpu(config)) {
+    return gpu_routed_bytes(config, table, rows, samples, sources, key_bytes);
+  }
   return cpu_routed_bytes(config, table, rows, samples, returned_vectors(config, table, rows));
 }
 
@@ -204,18 +215,18 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, int world) {
-  if (is_cached(config, table)) {
-    return shard_owner_bytes(config, table, rows, width, world, cached_share(config, table));
-  }
-  return row_bytes(table, rows, width) +
-         state_bytes(config.train.sparse_optimizer.type, rows, width) +
-         owner_buffer_bytes(config, table, rows, width, world);
+  const bool cached = is_cached(config, table);
+  const double held = cached ? cached_share(config, table) : 0;
+  return shard_owner_bytes(config, table, rows, width, world, cached ? &held : nullptr,
+                           sorted_key_bytes(config));
 }
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width, int world, double held) {
-  return cached_shard_bytes(config, table, rows, width, held) +
-         owner_buffer_bytes(config, table, rows, width, world);
+                         int64_t width, int world, const double* held, double key_bytes) {
+  const double buffers = owner_buffer_bytes(config, table, rows, width, world, key_bytes);
+  if (held) return cached_shard_bytes(config, table, rows, width, *held) + buffers;
+  return row_bytes(table, rows, width) +
+         state_bytes(config.train.sparse_optimizer.type, rows, width) + buffers;
 }
 
 double library_bytes(const RunConfig& config) {

@@ -66,6 +66,11 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 /// of all rows count. With *exact* routing those of cut rows may be a quarter more.
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples, int sources);
+/// The same with a known sorted_key_bytes(), which takes time for each table of the model.
+double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                    int64_t samples, int sources, double key_bytes);
+/// On a GPU: bytes of a key of the ids that are sorted. Otherwise 0.
+double sorted_key_bytes(const RunConfig& config);
 
 /// Lists of the samples whose bags the owner of these rows returns, on a rank of `local_batch`
 /// samples, in the batches in flight: 8 bytes per id, on a GPU per sample and feature.
@@ -81,9 +86,10 @@ double library_bytes(const RunConfig& config);
 /// All memory that the owner of a shard needs for it. `auto` packs shards by this size.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, int world);
-/// The same of a cached table of which the part `held` is in fast memory.
+/// The same with a known sorted_key_bytes(). `held`: the part of a cached table that is in fast
+/// memory; null if the table is not cached.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width, int world, double held);
+                         int64_t width, int world, const double* held, double key_bytes);
 
 /// All memory that every rank needs in addition to its shards, at its largest local batch.
 double common_bytes(const RunConfig& config, int world);
