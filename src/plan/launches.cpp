@@ -265,6 +265,11 @@ class TableLaunches {
     return pooled_as(
         vector_type(config_, table_of(shard.table), shard.rows.size(), shard.columns.size()));
   }
+  /// Of the gradients of its vectors.
+  DType gradient_type(const Shard& shard) const {
+    if (is_local()) return config_.embedding_type();
+    return summed_.contains(key_of(shard)) ? DType::kFloat32 : config_.sent_types().backward;
+  }
   bool is_host_copy(int table) const {
     const auto& host = plan_.host_replicas;
     return std::find(host.begin(), host.end(), table) != host.end();
@@ -330,7 +335,7 @@ class TableLaunches {
   }
 
   void update(const std::vector<Shard>& mine, StepLaunches& all) const {
-    bool on_device = false, on_host = false, long_on_device = false, long_on_host = false;
+    std::map<std::pair<bool, DType>, bool> launches;  // whether they have long runs
     bool sums = false, orders = false;
     for (const Shard& shard : mine) {
       const bool is_long = ids_of(shard) > kLongRun;
@@ -341,13 +346,12 @@ class TableLaunches {
         orders |= orders_.contains(shard.table);
         continue;
       }
-      const bool host = shard.tier == MemoryTier::kHost;
-      (host ? on_host : on_device) = true;
-      (host ? long_on_host : long_on_device) |= is_long;
+      launches[{shard.tier == MemoryTier::kHost, gradient_type(shard)}] |= is_long;
     }
-    add(static_cast<int>(on_device) + static_cast<int>(on_host), 0, 0, all);
-    if (long_on_device) add_long_runs(all);
-    if (long_on_host) add_long_runs(all);
+    for (const auto& [launch, is_long] : launches) {
+      add(1, 0, 0, all);
+      if (is_long) add_long_runs(all);
+    }
     if (sums) add(orders ? 4 : 2, 0, 0, all);
   }
   void update_copies(StepLaunches& all) const {

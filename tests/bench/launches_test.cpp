@@ -165,7 +165,7 @@ TEST(PlannedLaunches, OfNodeSums) {
   std::string longer = kModel;
   longer.replace(longer.find("hotness: 3"), 10, "hotness: 30");
   expect_as_planned(parse_config(longer, "small"), 4, 40, 2);
-  expect_as_planned(parse_config(longer, "small", {"train.precision=bf16"}), 4, 40, 2);
+  expect_as_planned(parse_config(longer, "small", {kCross, kBf16}), 4, 40, 2);
 }
 
 TEST(PlannedLaunches, OfTwoBucketsOfDenseGradients) {

@@ -31,7 +31,7 @@ namespace dlrm {
 ///          of one output, which also sums the bias below it. An interaction as forward, but for
 ///          each cross layer k + 4l + 2k. k to copy dE to messages. Data-parallel tables on several
 ///          ranks: f + k, and f + 2k if one has a row that more than 64 of the rank's ids may name.
-/// update   k for shards on the GPU and k for those in the host's memory, each with f + 2k for long
+/// update   k for shards of each type of gradients and memory of rows, each with f + 2k for long
 ///          runs as above. With a row-wise rule shards with some of the columns take 3k each, f +
 ///          2k for long runs, and 2k in all; 4k if the borders of their rows differ. k for
 ///          data-parallel tables. 2k to find values that are not finite, and k for the dense

@@ -48,6 +48,9 @@ class CudaOps final : public Ops {
   /// linear_backward of a layer of one output, without its activation.
   void one_output_backward(const LinearBackward& layer, int lane);
 
+  /// UpdateShards of the shards whose vectors have gradients of this type.
+  void update_shards(const OptimizerStep& step, View<const ShardUpdate> shards, DType gradients);
+
   struct Parts;  ///< libraries, descriptor lists, scratch: parts.h
   Device& device_;
   Stream& stream_;

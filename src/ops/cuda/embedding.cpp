@@ -148,14 +148,22 @@ void CudaOps::run(const EmbeddingBagUpdate& o) {
   embedding_bag_updates(step, {&shard, 1}, [] {});
 }
 
+/// Gradients of node sums are fp32, and those of other shards may be bf16.
 void CudaOps::run(const UpdateShards& o) {
-  const auto& [step, shards, progress] = o;
+  for (const DType type : cuda::kVectorTypes) update_shards(o.step, o.shards, type);
+  o.progress();
+}
+
+void CudaOps::update_shards(const OptimizerStep& step, View<const ShardUpdate> shards,
+                            DType gradients) {
   cuda::UpdateLists& of = parts_->embedding.update;
   cuda::UpdateLists& over_link = parts_->embedding.update_over_link;
   of.clear();
   over_link.clear();
   for (const ShardUpdate& s : shards) {
     if (s.table.width == 0 || s.runs.occurrences.empty()) continue;
+    const DType type = s.gradients.empty() ? DType::kFloat32 : s.gradients.front().pooled.type;
+    if (type != gradients) continue;
     (s.table.on_host ? over_link : of).add(kernels::update_shard(s.table), s.runs, s.gradients);
   }
   const bool has_link = !over_link.shards.empty();
@@ -170,7 +178,6 @@ void CudaOps::run(const UpdateShards& o) {
     kernels::update_runs(step, list, of.most_run_blocks, native_);
   }
   if (has_link) parts_->join_link(stream_);
-  progress();
 }
 
 void CudaOps::run(const RowSquareSums& o) {
