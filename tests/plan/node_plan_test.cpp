@@ -307,6 +307,30 @@ TEST(PlacedOnNodes, FewPartsAreOnTheLightestRanks) {
   EXPECT_THAT(few, ElementsAre(4, 5, 6, 7));
 }
 
+// A rank was the lightest of its node when its last shard was placed, and that is its cheapest one.
+TEST(PlacedOnNodes, ARankWithoutItsCheapestShardIsNotTheHeaviest) {
+  const SlowNetwork machine(1e10);
+  std::vector<TableConfig> tables;
+  std::vector<Shard> shards;
+  for (const int hotness : {30, 10, 640, 20, 160, 1000, 320, 80, 40}) {
+    const auto t = static_cast<int>(tables.size());
+    tables.push_back(table(fmt::format("t{}", t), 1000, 1, {hotness}));
+    shards.push_back({t, {0, 1}, {0, 1}, 0});  // one cell cannot be cut
+  }
+  const RunConfig config = machine.with(config_of(tables, 4096));
+  const CostModel cost = CostModel(config, 3, {0, 3}).of_nodes(3);
+  std::vector<double> loads(3, 0), cheapest(3, 1e9);
+  for (const Shard& shard : on_ranks(config, cost, 3, shards).shards) {
+    const auto rank = static_cast<size_t>(shard.rank);
+    const double seconds = cost.shard(config.model.tables[static_cast<size_t>(shard.table)], 1, 1);
+    loads[rank] += seconds;
+    cheapest[rank] = std::min(cheapest[rank], seconds);
+  }
+  for (size_t r = 0; r < loads.size(); ++r) {
+    EXPECT_LE(loads[r] - cheapest[r], *std::min_element(loads.begin(), loads.end()) * (1 + 1e-9));
+  }
+}
+
 TEST(PlacedOnNodes, ARowwiseRuleCutsSomeColumnsByRowsAlone) {
   const SlowNetwork machine(1e10);
   RunConfig config = machine.with(config_of({table("a", 3, 512, {20})}, 4096));
