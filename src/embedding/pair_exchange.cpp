@@ -24,22 +24,20 @@ void PairExchange::start(const std::vector<int64_t>& counts) {
   my_counts_ = counts;
   pending_ =
       comm_->start_allgatherv(my_counts_.data(), counts_.data(), sizes_.bytes, sizes_.offsets);
-  stage_ = Stage::kCounts;
+  counting_ = true;
   const int64_t bytes = place_message(0, my_counts_.data());
   mine_.reserve(static_cast<size_t>(bytes));
   bytes_sent_ += (comm_->size() - 1) * (sizes_.bytes[0] + bytes);
 }
 
 void PairExchange::poll() {
-  if (stage_ == Stage::kIdle || !pending_.poll()) return;
-  if (stage_ == Stage::kCounts) start_messages();
+  if (pending_.poll() && counting_) start_messages();
 }
 
 void PairExchange::finish() {
   pending_.wait();
-  if (stage_ == Stage::kCounts) start_messages();
+  if (counting_) start_messages();
   pending_.wait();
-  stage_ = Stage::kIdle;
 }
 
 void PairExchange::start_messages() {
@@ -51,7 +49,7 @@ void PairExchange::start_messages() {
   }
   all_.reserve(static_cast<size_t>(total));
   pending_ = comm_->start_allgatherv(mine_.data(), all_.data(), messages_.bytes, messages_.offsets);
-  stage_ = Stage::kMessages;
+  counting_ = false;
 }
 
 /// Sets the places of a message of so many rows of each table. Returns its bytes.

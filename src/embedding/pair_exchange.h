@@ -34,7 +34,6 @@ class PairExchange {
   int64_t bytes_sent() const { return bytes_sent_; }
 
  private:
-  enum class Stage : uint8_t { kIdle, kCounts, kMessages };
   /// Blocks of an all-gather, by rank.
   struct Blocks {
     std::vector<int64_t> bytes, offsets;
@@ -56,7 +55,7 @@ class PairExchange {
   std::vector<int64_t> my_counts_, counts_;  ///< rows: mine by table; all by rank, then table
   std::vector<Place> places_;  ///< [tables + 1] of each message: mine, then those of all ranks
   Blocks sizes_, messages_;
-  Stage stage_ = Stage::kIdle;
+  bool counting_ = false;  ///< pending_ gathers the counts
   Pending pending_;
   int64_t bytes_sent_ = 0;
 };
