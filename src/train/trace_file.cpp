@@ -31,7 +31,6 @@ Track pack(const Trace& trace, size_t most) {
   Track track;
   std::vector<const char*> known;
   const auto& events = trace.events();
-  track.events.reserve(std::min(most, events.size()));
   for (size_t i = 0; i < std::min(most, events.size()); ++i) {
     const Trace::Event& event = events[i];
     const auto name = std::find_if(known.begin(), known.end(), [&](const char* other) {
