@@ -242,6 +242,7 @@ TEST(ArenaView, ADeadRankIsNamed) {
   ArenaView view(told.handle, 3);
   ASSERT_EQ(::write(to_child[1], "x", 1), 1);
   ::waitpid(child, nullptr, 0);
+  for (const int end : {to_parent[0], to_parent[1], to_child[0], to_child[1]}) ::close(end);
   try {
     view.at(told.block);
     ADD_FAILURE() << "the block is still there";

@@ -103,6 +103,7 @@ TEST(ProcessUsage, PeakShareExcludesTheShareOfOtherProcesses) {
   EXPECT_GT(peak_share_bytes(), 0);
   ASSERT_EQ(::write(to_child[1], &byte, 1), 1);
   ::waitpid(child, nullptr, 0);
+  for (const int end : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) ::close(end);
   ::munmap(shared, kBytes);
 }
 

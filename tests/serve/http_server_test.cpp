@@ -225,11 +225,10 @@ TEST_F(Http, WhatIsNoRequestIsRefused) {
 TEST_F(Http, AGivenPortIsTheOneThatIsServed) {
   start();
   stop();
-  thread_ = {};
-  HttpOptions same = options_;
-  same.port = port_;
-  HttpServer again(same, *batcher_, counters_);
-  EXPECT_EQ(again.bind(), port_);
+  options_.port = port_;
+  stops_ = false;
+  start();
+  EXPECT_EQ(port_, options_.port);
 }
 
 TEST_F(Http, BodiesAreLimited) {
