@@ -2,19 +2,19 @@
 // Backward: dV = S V, and dx also receives its own part of dz. S holds the gradients of the
 // products. It is symmetric with a zero diagonal.
 //
-// The tensor cores multiply bf16. A float is split exactly into three parts of 8 bits: v = v1 + v2
-// + v3. Products of parts i and j with i + j <= 4 are summed in fp32. The omitted ones are 2^-24 of
-// a product, like fp32 rounding. If z is bf16, S is one part. V needs three parts: two would omit
-// 2^-16 of a product, which shows if products cancel.
+// The tensor cores multiply bf16 and sum in fp32. A float is split exactly into three parts of 8
+// bits: v = v1 + v2 + v3. Products of parts i and j with i + j <= 4 are summed. The omitted ones
+// are 2^-24 of a product, like fp32 rounding.
 //
 // A warp computes one sample. Only z passes through shared memory. The sum over columns may take
 // them in any order. So a lane's elements of a step of 16 are four neighbouring columns, read by
-// one 16-byte load. The fragments of V serve as A and as B.
+// one load. The fragments of V serve as A and as B.
 //
-// Bytes per sample, s the size of x's elements: forward 4·F·D + 2·s·D + s·V(V-1)/2, backward
-// 8·F·D + 3·s·D + s·V(V-1)/2. For F 26, D 128, bf16: 14.5 and 28.0 KB, with 288 and 192
-// products of 16x8x16. At 4.8 TB/s and about 1.6 cycles of a multiprocessor per product, the
-// products take two thirds and a quarter of the time that the bytes take. Limit: memory bandwidth.
+// Bytes per sample, s the size of an element: forward s·(F·D + 2·D + V(V-1)/2), backward
+// s·(2·F·D + 3·D + V(V-1)/2). For F 26, D 128 in fp32: 15.7 and 29.6 KB, with 288 and 384 products
+// of 16x8x16; in bf16 half of the bytes and a sixth of the products. At 4.8 TB/s and about 1.6
+// cycles of a multiprocessor per product, those of fp32 take two thirds and half of the time that
+// the bytes take. Limit: memory bandwidth.
 #include "kernels/dot.cuh"
 #include "kernels/dot.h"
 #include "kernels/launch.cuh"
@@ -25,7 +25,11 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kMostVectors = 32;
-constexpr int kParts = 3;  ///< of a split vector: three hold all bits of a float
+constexpr int kColumns = 4;  ///< that a lane loads at once
+
+/// Parts of a split element: three hold all bits of a float.
+template <class T>
+constexpr int kParts = sizeof(T) == 4 ? 3 : 1;
 
 template <class T>
 constexpr int kPerVector = 16 / static_cast<int>(sizeof(T));  ///< elements of a 16-byte access
@@ -37,33 +41,28 @@ struct Lane {
   int t = index % 4;
 };
 
-__device__ __forceinline__ float4 load_four(const float* p) {
-  return *reinterpret_cast<const float4*>(p);
+template <class T>
+using Four = Pack<T, kColumns>;
+
+/// A pair of elements in parts.
+__device__ __forceinline__ SplitPair<kParts<float>> parts_of(float a, float b) {
+  return split_pair<kParts<float>>(a, b);
 }
-__device__ __forceinline__ float4 load_four(const Bf16* p) {
-  const uint2 pairs = *reinterpret_cast<const uint2*>(p);
-  return make_float4(__uint_as_float(pairs.x << 16), __uint_as_float(pairs.x & 0xffff0000u),
-                     __uint_as_float(pairs.y << 16), __uint_as_float(pairs.y & 0xffff0000u));
-}
-__device__ __forceinline__ void store_four(float* p, float4 v) {
-  *reinterpret_cast<float4*>(p) = v;
-}
-__device__ __forceinline__ void store_four(Bf16* p, float4 v) {
-  const uint32_t low = pack_bits(bf16_bits(v.x), bf16_bits(v.y));
-  *reinterpret_cast<uint2*>(p) = make_uint2(low, pack_bits(bf16_bits(v.z), bf16_bits(v.w)));
+__device__ __forceinline__ SplitPair<kParts<Bf16>> parts_of(Bf16 a, Bf16 b) {
+  return {{pack_bits(a.bits, b.bits)}};
 }
 
 /// One sample's vectors in global memory.
 template <class T>
 struct Vectors {
   const T* x;
-  const float* e;
+  const T* e;
   DotShape shape;
 
   /// Columns [c, c + 4) of vector v. Zeros beyond the last vector and beyond the last column.
-  __device__ __forceinline__ float4 four(int v, int c) const {
-    if (v >= shape.vectors || c >= shape.width) return make_float4(0, 0, 0, 0);
-    return v == 0 ? load_four(x + c) : load_four(e + (v - 1) * shape.width + c);
+  __device__ __forceinline__ Four<T> four(int v, int c) const {
+    if (v >= shape.vectors || c >= shape.width) return {};
+    return load_pack<kColumns>(v == 0 ? x + c : e + (v - 1) * shape.width + c);
   }
 };
 
@@ -95,35 +94,35 @@ __host__ __device__ constexpr int staged_size(const DotShape& shape) {
 }
 
 /// A [16, 16] block, split into parts, as fragments.
-template <int N>
+template <class T>
 struct Split {
-  uint32_t part[N][4];
+  uint32_t part[kParts<T>][4];
 
-  __device__ __forceinline__ void set(int r, float a, float b) {
-    const SplitPair<N> pair = split_pair<N>(a, b);
+  __device__ __forceinline__ void set(int r, T a, T b) {
+    const auto pair = parts_of(a, b);
 #pragma unroll
-    for (int i = 0; i < N; ++i) part[i][r] = pair.part[i];
+    for (int i = 0; i < kParts<T>; ++i) part[i][r] = pair.part[i];
   }
 };
 
-template <int N>
-__device__ __forceinline__ Split<N> split_block(float4 upper, float4 lower) {
-  Split<N> s;
-  s.set(0, upper.x, upper.y);
-  s.set(1, lower.x, lower.y);
-  s.set(2, upper.z, upper.w);
-  s.set(3, lower.z, lower.w);
+template <class T>
+__device__ __forceinline__ Split<T> split_block(const Four<T>& upper, const Four<T>& lower) {
+  Split<T> s;
+  s.set(0, upper.at[0], upper.at[1]);
+  s.set(1, lower.at[0], lower.at[1]);
+  s.set(2, upper.at[2], upper.at[3]);
+  s.set(3, lower.at[2], lower.at[3]);
   return s;
 }
 
 /// Products of bands [16, .] and [8, .]: sums[i][j] of rows 16i.. and 8j.., j < 2i + 2.
-template <int kBands, int N>
-__device__ __forceinline__ void multiply(const Split<N> (&v)[kBands],
+template <class T, int kBands>
+__device__ __forceinline__ void multiply(const Split<T> (&v)[kBands],
                                          float (&sums)[kBands][2 * kBands][4]) {
 #pragma unroll
-  for (int p = 0; p < N; ++p) {
+  for (int p = 0; p < kParts<T>; ++p) {
 #pragma unroll
-    for (int q = 0; p + q < N; ++q) {
+    for (int q = 0; p + q < kParts<T>; ++q) {
 #pragma unroll
       for (int i = 0; i < kBands; ++i) {
 #pragma unroll
@@ -138,8 +137,8 @@ __device__ __forceinline__ void multiply(const Split<N> (&v)[kBands],
 
 /// kBands: bands of 16 vectors.
 template <class T, int kBands>
-__global__ void __launch_bounds__(kWarps * 32, 4)
-    dot_forward_mma_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, DotShape shape) {
+__global__ void __launch_bounds__(kWarps * 32, sizeof(T) == 4 ? 4 : 6)
+    dot_forward_mma_kernel(Rows<const T> x, Rows<const T> e, Rows<T> z, DotShape shape) {
   DLRM_DYNAMIC_SHARED(T, shared);
   const Lane lane;
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -148,18 +147,16 @@ __global__ void __launch_bounds__(kWarps * 32, 4)
   const Vectors<T> v{x.row(sample), e.row(sample), shape};
 
   float sums[kBands][2 * kBands][4] = {};
-  float4 next[2 * kBands];
+  Four<T> next[2 * kBands];
 #pragma unroll
   for (int r = 0; r < 2 * kBands; ++r) next[r] = v.four(8 * r + lane.g, 4 * lane.t);
   for (int c = 0; c < shape.width; c += 16) {
-    Split<kParts> block[kBands];
+    Split<T> block[kBands];
 #pragma unroll
-    for (int i = 0; i < kBands; ++i) {
-      block[i] = split_block<kParts>(next[2 * i], next[2 * i + 1]);
-    }
+    for (int i = 0; i < kBands; ++i) block[i] = split_block(next[2 * i], next[2 * i + 1]);
 #pragma unroll
     for (int r = 0; r < 2 * kBands; ++r) next[r] = v.four(8 * r + lane.g, c + 16 + 4 * lane.t);
-    multiply<kBands, kParts>(block, sums);
+    multiply(block, sums);
   }
 
   T* out = z.row(sample);
@@ -186,19 +183,15 @@ __global__ void __launch_bounds__(kWarps * 32, 4)
 
 /// Element (i, j) of S.
 template <class T>
-__device__ __forceinline__ float gradient_at(const T* products, int i, int j, int vectors) {
-  return i == j || i >= vectors || j >= vectors ? 0.0f : to_float(products[product_at(i, j)]);
+__device__ __forceinline__ T gradient_at(const T* products, int i, int j, int vectors) {
+  return i == j || i >= vectors || j >= vectors ? T{} : products[product_at(i, j)];
 }
-
-/// Parts of S: one if z is bf16.
-template <class T>
-constexpr int kGradientParts = sizeof(T) == 4 ? kParts : 1;
 
 /// S from row 16i and column 16k.
 template <class T>
-__device__ __forceinline__ Split<kGradientParts<T>> gradient_block(const T* products, int i, int k,
-                                                                   int vectors, const Lane& lane) {
-  Split<kGradientParts<T>> s;
+__device__ __forceinline__ Split<T> gradient_block(const T* products, int i, int k, int vectors,
+                                                   const Lane& lane) {
+  Split<T> s;
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
     const int row = 16 * i + lane.g + 8 * (r % 2), column = 16 * k + 2 * lane.t + 8 * (r / 2);
@@ -208,28 +201,24 @@ __device__ __forceinline__ Split<kGradientParts<T>> gradient_block(const T* prod
   return s;
 }
 
-__device__ __forceinline__ float component(const float4& v, int i) {
-  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
-}
-
 /// The vector of a lane's r-th row within a step of 16. The fragments of B hold pairs of rows.
 __device__ __forceinline__ int row_of_step(int r, int t) { return 2 * t + r % 2 + 8 * (r / 2); }
 
 /// sums[i][q] += rows 16i.. of S times column q of each lane's four.
-template <int N, int kBands>
-__device__ __forceinline__ void multiply_gradients(const Split<N> (&s)[kBands][kBands],
-                                                   const float4 (&v)[kBands][4],
-                                                   float (&sums)[kBands][4][4]) {
+template <class T, int kBands>
+__device__ __forceinline__ void multiply_gradients(const Split<T> (&s)[kBands][kBands],
+                                                   const Four<T> (&v)[kBands][4],
+                                                   float (&sums)[kBands][kColumns][4]) {
 #pragma unroll
   for (int k = 0; k < kBands; ++k) {
 #pragma unroll
-    for (int q = 0; q < 4; ++q) {
-      const auto b0 = split_pair<kParts>(component(v[k][0], q), component(v[k][1], q));
-      const auto b1 = split_pair<kParts>(component(v[k][2], q), component(v[k][3], q));
+    for (int q = 0; q < kColumns; ++q) {
+      const auto b0 = parts_of(v[k][0].at[q], v[k][1].at[q]);
+      const auto b1 = parts_of(v[k][2].at[q], v[k][3].at[q]);
 #pragma unroll
-      for (int p = 0; p < N; ++p) {
+      for (int p = 0; p < kParts<T>; ++p) {
 #pragma unroll
-        for (int part = 0; p + part < kParts; ++part) {
+        for (int part = 0; p + part < kParts<T>; ++part) {
 #pragma unroll
           for (int i = 0; i < kBands; ++i) {
             mma_bf16(sums[i][q], s[i][k].part[p], b0.part[part], b1.part[part]);
@@ -246,8 +235,8 @@ __device__ __forceinline__ int first_column(int n) { return n % 2 * 16 + n / 2 *
 
 template <class T, int kBands>
 __global__ void __launch_bounds__(kWarps * 32, sizeof(T) == 4 ? 3 : 4)
-    dot_backward_mma_kernel(Rows<const T> x, Rows<const float> e, Rows<const T> dz, Rows<T> dx,
-                            Rows<float> de, DotShape shape) {
+    dot_backward_mma_kernel(Rows<const T> x, Rows<const T> e, Rows<const T> dz, Rows<T> dx,
+                            Rows<T> de, DotShape shape) {
   DLRM_DYNAMIC_SHARED(T, shared);
   const Lane lane;
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -260,7 +249,7 @@ __global__ void __launch_bounds__(kWarps * 32, sizeof(T) == 4 ? 3 : 4)
   copy_row<T>(g - shift, staged, shift, shape.width + products_before(shape.vectors), lane.index);
   __syncwarp();
   const T* own = staged + shift;
-  Split<kGradientParts<T>> s[kBands][kBands];
+  Split<T> s[kBands][kBands];
 #pragma unroll
   for (int i = 0; i < kBands; ++i) {
 #pragma unroll
@@ -270,7 +259,7 @@ __global__ void __launch_bounds__(kWarps * 32, sizeof(T) == 4 ? 3 : 4)
   }
 
   for (int c0 = 0; c0 < shape.width; c0 += 32) {
-    float4 rows[kBands][4];
+    Four<T> rows[kBands][4];
 #pragma unroll
     for (int k = 0; k < kBands; ++k) {
 #pragma unroll
@@ -278,45 +267,42 @@ __global__ void __launch_bounds__(kWarps * 32, sizeof(T) == 4 ? 3 : 4)
         rows[k][r] = v.four(16 * k + row_of_step(r, lane.t), c0 + first_column(lane.g));
       }
     }
-    float sums[kBands][4][4] = {};
-    multiply_gradients<kGradientParts<T>, kBands>(s, rows, sums);
+    float sums[kBands][kColumns][4] = {};
+    multiply_gradients(s, rows, sums);
 #pragma unroll
     for (int i = 0; i < kBands; ++i) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         const int row = 16 * i + lane.g + 8 * (k / 2), c = c0 + first_column(2 * lane.t + k % 2);
-        float4 sum = make_float4(sums[i][0][k], sums[i][1][k], sums[i][2][k], sums[i][3][k]);
         if (row >= shape.vectors || c >= shape.width) continue;
-        if (row > 0) {
-          store_four(de.row(sample) + (row - 1) * shape.width + c, sum);
-          continue;
+        Four<T> sum;
+#pragma unroll
+        for (int q = 0; q < kColumns; ++q) {
+          const float passed = row == 0 ? to_float(own[c + q]) : 0.0f;
+          sum.at[q] = from_float<T>(__fadd_rn(sums[i][q][k], passed));
         }
-        sum.x += to_float(own[c]);
-        sum.y += to_float(own[c + 1]);
-        sum.z += to_float(own[c + 2]);
-        sum.w += to_float(own[c + 3]);
-        store_four(dx.row(sample) + c, sum);
+        store_pack(row == 0 ? dx.row(sample) + c : de.row(sample) + (row - 1) * shape.width + c,
+                   sum);
       }
     }
   }
 }
 
 template <class T, int kBands>
-void forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
-             const DotShape& shape, cudaStream_t stream) {
+void forward(const Matrix& x, const Matrix& e, const Matrix& z, const DotShape& shape,
+             cudaStream_t stream) {
   const size_t bytes = sizeof(T) * kWarps * static_cast<size_t>(staged_size<T>(shape));
   launch(dot_forward_mma_kernel<T, kBands>, {blocks_for(shape.samples, kWarps), kWarps * 32, bytes},
-         stream, rows_of<const T>(x), Rows<const float>{e.data, e.stride}, rows_of<T>(z), shape);
+         stream, rows_of<const T>(x), rows_of<const T>(e), rows_of<T>(z), shape);
 }
 
 template <class T, int kBands>
-void backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz, const Matrix& dx,
-              const MatrixView<float>& de, const DotShape& shape, cudaStream_t stream) {
+void backward(const Matrix& x, const Matrix& e, const Matrix& dz, const Matrix& dx,
+              const Matrix& de, const DotShape& shape, cudaStream_t stream) {
   const size_t bytes = sizeof(T) * kWarps * static_cast<size_t>(staged_size<T>(shape));
   launch(dot_backward_mma_kernel<T, kBands>,
          {blocks_for(shape.samples, kWarps), kWarps * 32, bytes}, stream, rows_of<const T>(x),
-         Rows<const float>{e.data, e.stride}, rows_of<const T>(dz), rows_of<T>(dx),
-         Rows<float>{de.data, de.stride}, shape);
+         rows_of<const T>(e), rows_of<const T>(dz), rows_of<T>(dx), rows_of<T>(de), shape);
 }
 
 /// Calls body.operator()<T, kBands>().
@@ -327,28 +313,26 @@ void choose(DType type, int vectors, const Body& body) {
   });
 }
 
-bool aligned(const void* data, int64_t stride, size_t element) {
-  return reinterpret_cast<uintptr_t>(data) % (4 * element) == 0 && stride % 4 == 0;
+bool aligned(const Matrix& m) {
+  return reinterpret_cast<uintptr_t>(m.data) % (kColumns * size_of(m.type)) == 0 &&
+         m.stride % kColumns == 0;
 }
 
 }  // namespace
 
-bool dot_mma_takes(const Matrix& x, const MatrixView<const float>& e) {
-  if (x.cols % 4 != 0 || x.cols > 1024 || 1 + e.cols / x.cols > kMostVectors) return false;
-  const bool rows_aligned =
-      aligned(x.data, x.stride, size_of(x.type)) && aligned(e.data, e.stride, sizeof(float));
-  return rows_aligned && x.type != DType::kFloat16;
+bool dot_mma_takes(const Matrix& x, const Matrix& e) {
+  if (x.cols % kColumns != 0 || x.cols > 1024 || 1 + e.cols / x.cols > kMostVectors) return false;
+  return aligned(x) && aligned(e) && x.type != DType::kFloat16;
 }
 
-void dot_forward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
-                     cudaStream_t stream) {
+void dot_forward_mma(const Matrix& x, const Matrix& e, const Matrix& z, cudaStream_t stream) {
   const DotShape shape = dot_shape(x, e.cols);
   choose(x.type, shape.vectors,
          [&]<class T, int kBands>() { forward<T, kBands>(x, e, z, shape, stream); });
 }
 
-void dot_backward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
-                      const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream) {
+void dot_backward_mma(const Matrix& x, const Matrix& e, const Matrix& dz, const Matrix& dx,
+                      const Matrix& de, cudaStream_t stream) {
   const DotShape shape = dot_shape(x, e.cols);
   choose(x.type, shape.vectors,
          [&]<class T, int kBands>() { backward<T, kBands>(x, e, dz, dx, de, shape, stream); });

@@ -3,9 +3,9 @@
 // Every product and every gradient is one chain of fused multiply-adds. A product takes columns in
 // ascending order. A gradient takes vectors in ascending order. Results are bitwise equal to the
 // CPU's with AVX2 or AVX-512.
-// Bytes per sample, V = F + 1, s the size of x's elements: forward 4·F·D + 2·s·D + s·V(V-1)/2,
-// backward 8·F·D + 3·s·D + s·V(V-1)/2. Limit: fp32 arithmetic and shared memory, at about 30 %
-// of the memory bandwidth. dot_mma.cu is the fast implementation.
+// Bytes per sample, V = F + 1, s the size of an element: forward s·(F·D + 2·D + V(V-1)/2),
+// backward s·(2·F·D + 3·D + V(V-1)/2). Limit: arithmetic in fp32 and shared memory.
+// dot_mma.cu is the fast implementation.
 #include <algorithm>
 
 #include "kernels/dot.cuh"
@@ -23,7 +23,7 @@ __device__ int tiles_before(int a) { return a * (a + 1) / 2; }
 
 /// Copies columns [c0, c0 + n) of a sample's vectors to shared memory. Zeros after the last vector.
 template <class T>
-__device__ void stage(const T* x, const float* e, const DotShape& shape, int c0, int n, int rows,
+__device__ void stage(const T* x, const T* e, const DotShape& shape, int c0, int n, int rows,
                       int stride, float* to) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   for (int v = 0; v < rows; ++v) {
@@ -32,7 +32,7 @@ __device__ void stage(const T* x, const float* e, const DotShape& shape, int c0,
       if (v == 0) {
         value = to_float(x[c0 + c]);
       } else if (v < shape.vectors) {
-        value = e[static_cast<int64_t>(v - 1) * shape.width + c0 + c];
+        value = to_float(e[static_cast<int64_t>(v - 1) * shape.width + c0 + c]);
       }
       to[v * stride + c] = value;
     }
@@ -41,7 +41,7 @@ __device__ void stage(const T* x, const float* e, const DotShape& shape, int c0,
 
 /// One warp per sample. Its lanes take tiles of the lower triangle in turn.
 template <class T>
-__global__ void dot_forward_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, DotShape shape,
+__global__ void dot_forward_kernel(Rows<const T> x, Rows<const T> e, Rows<T> z, DotShape shape,
                                    int piece) {
   DLRM_DYNAMIC_SHARED(float, shared);
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
@@ -93,12 +93,12 @@ constexpr int kBand = 8;  ///< vectors whose gradients are summed together
 
 /// One block per sample, one thread per column. Factors of `piece` vectors at a time are shared.
 template <class T>
-__global__ void dot_backward_kernel(Rows<const T> x, Rows<const float> e, Rows<const T> dz,
-                                    Rows<T> dx, Rows<float> de, DotShape shape, int piece) {
+__global__ void dot_backward_kernel(Rows<const T> x, Rows<const T> e, Rows<const T> dz, Rows<T> dx,
+                                    Rows<T> de, DotShape shape, int piece) {
   DLRM_DYNAMIC_SHARED(float, factors);  // [piece, kBand]: of products with the band's vectors
   const int64_t sample = blockIdx.x;
   const T* x_row = x.row(sample);
-  const float* e_row = e.row(sample);
+  const T* e_row = e.row(sample);
   const T* g = dz.row(sample) + shape.width;
   const int threads = static_cast<int>(blockDim.x);
   for (int first = 0; first < shape.vectors; first += kBand) {
@@ -119,7 +119,7 @@ __global__ void dot_backward_kernel(Rows<const T> x, Rows<const float> e, Rows<c
         if (c >= shape.width) continue;
         for (int j = j0; j < j0 + count; ++j) {
           const float v =
-              j == 0 ? to_float(x_row[c]) : e_row[static_cast<int64_t>(j - 1) * shape.width + c];
+              to_float(j == 0 ? x_row[c] : e_row[static_cast<int64_t>(j - 1) * shape.width + c]);
 #pragma unroll
           for (int i = 0; i < kBand; ++i) {
             sum[i] = __fmaf_rn(factors[(j - j0) * kBand + i], v, sum[i]);
@@ -133,7 +133,8 @@ __global__ void dot_backward_kernel(Rows<const T> x, Rows<const float> e, Rows<c
         if (row == 0) {
           dx.row(sample)[c] = from_float<T>(__fadd_rn(sum[i], to_float(dz.row(sample)[c])));
         } else if (row < shape.vectors) {
-          de.row(sample)[static_cast<int64_t>(row - 1) * shape.width + c] = sum[i];
+          const int64_t at = static_cast<int64_t>(row - 1) * shape.width + c;
+          de.row(sample)[at] = from_float<T>(sum[i]);
         }
       }
     }
@@ -141,8 +142,7 @@ __global__ void dot_backward_kernel(Rows<const T> x, Rows<const float> e, Rows<c
 }
 
 template <class T>
-void forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
-             cudaStream_t stream) {
+void forward(const Matrix& x, const Matrix& e, const Matrix& z, cudaStream_t stream) {
   const DotShape shape = dot_shape(x, e.cols);
   const int rows = blocks_for(shape.vectors, kTile) * kTile;
   const auto bytes = [&](int warps, int piece) { return warps * rows * (piece + 1) * 4; };
@@ -151,31 +151,29 @@ void forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
   while (piece > 1 && bytes(warps, piece) > kSharedBytes) piece /= 2;
   launch(dot_forward_kernel<T>,
          {blocks_for(shape.samples, warps), warps * 32, static_cast<size_t>(bytes(warps, piece))},
-         stream, rows_of<const T>(x), Rows<const float>{e.data, e.stride}, rows_of<T>(z), shape,
-         piece);
+         stream, rows_of<const T>(x), rows_of<const T>(e), rows_of<T>(z), shape, piece);
 }
 
 template <class T>
-void backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz, const Matrix& dx,
-              const MatrixView<float>& de, cudaStream_t stream) {
+void backward(const Matrix& x, const Matrix& e, const Matrix& dz, const Matrix& dx,
+              const Matrix& de, cudaStream_t stream) {
   const DotShape shape = dot_shape(x, e.cols);
   const int threads = std::clamp((shape.width + 31) / 32 * 32, 32, 256);
   const int piece = std::min(shape.vectors, kSharedBytes / (4 * kBand));
   launch(dot_backward_kernel<T>,
          {shape.samples, threads, sizeof(float) * static_cast<size_t>(piece * kBand)}, stream,
-         rows_of<const T>(x), Rows<const float>{e.data, e.stride}, rows_of<const T>(dz),
-         rows_of<T>(dx), Rows<float>{de.data, de.stride}, shape, piece);
+         rows_of<const T>(x), rows_of<const T>(e), rows_of<const T>(dz), rows_of<T>(dx),
+         rows_of<T>(de), shape, piece);
 }
 
 }  // namespace
 
-void dot_forward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
-                          cudaStream_t stream) {
+void dot_forward_portable(const Matrix& x, const Matrix& e, const Matrix& z, cudaStream_t stream) {
   with_type(x.type, [&]<class T>() { forward<T>(x, e, z, stream); });
 }
 
-void dot_backward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
-                           const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream) {
+void dot_backward_portable(const Matrix& x, const Matrix& e, const Matrix& dz, const Matrix& dx,
+                           const Matrix& de, cudaStream_t stream) {
   with_type(x.type, [&]<class T>() { backward<T>(x, e, dz, dx, de, stream); });
 }
 

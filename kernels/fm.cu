@@ -3,9 +3,9 @@
 // ½ Σ_d [(Σ_i v_id)² − Σ_i v_id²].
 // Backward: dv_i = dz_i + g (S − v_i), S = Σ_i v_i, g the gradient of fm. The error of each
 // addition to S is summed too, so S − v_i is exact to one rounding.
-// Bytes per sample, s the size of x's elements: forward 4·F·D + s·((F+2)·D + 1), backward
-// 8·F·D + s·((F+3)·D + 1). Backward reads x and e twice, the second time from a cache. There
-// are a few operations per element. Limit: the bandwidth of a copy.
+// Bytes per sample, s the size of an element: forward s·((2F+2)·D + 1), backward s·((3F+3)·D + 1).
+// Backward reads x and e twice, the second time from a cache. There are a few operations per
+// element. Limit: the bandwidth of a copy.
 #include "kernels/fm.h"
 #include "kernels/rows.cuh"
 #include "kernels/warps.cuh"
@@ -33,10 +33,10 @@ __device__ inline int64_t sample_of(const Lanes& lanes) {
 
 /// Calls use(k, v) for each vector of e: v is its columns [k, k + N). For the first vector k = c.
 /// at column c.
-template <int N, class Use>
-__device__ void over_vectors(const float* e, int64_t c, const FmShape& shape, const Use& use) {
+template <int N, class T, class Use>
+__device__ void over_vectors(const T* e, int64_t c, const FmShape& shape, const Use& use) {
   for (int64_t first = c; first < shape.columns; first += kAtOnce * shape.width) {
-    Pack<float, N> v[kAtOnce];
+    Pack<T, N> v[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const int64_t k = first + i * shape.width;
@@ -52,7 +52,7 @@ __device__ void over_vectors(const float* e, int64_t c, const FmShape& shape, co
 
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
-    fm_forward_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, FmShape shape) {
+    fm_forward_kernel(Rows<const T> x, Rows<const T> e, Rows<T> z, FmShape shape) {
   const Lanes lanes(shape.shift);
   const int64_t sample = sample_of(lanes);
   if (sample >= shape.samples) return;  // all lanes of the sample return
@@ -64,15 +64,14 @@ __global__ void __launch_bounds__(kThreads)
     float sum[N], products[N] = {};
 #pragma unroll
     for (int i = 0; i < N; ++i) sum[i] = to_float(first.at[i]);
-    over_vectors<N>(e.row(sample), c, shape, [&](int64_t k, const Pack<float, N>& v) {
-      Pack<T, N> copy;
+    over_vectors<N>(e.row(sample), c, shape, [&](int64_t k, const Pack<T, N>& v) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        products[i] = __fmaf_rn(v.at[i], sum[i], products[i]);
-        sum[i] = __fadd_rn(sum[i], v.at[i]);
-        copy.at[i] = from_float<T>(v.at[i]);
+        const float value = to_float(v.at[i]);
+        products[i] = __fmaf_rn(value, sum[i], products[i]);
+        sum[i] = __fadd_rn(sum[i], value);
       }
-      store_pack(out + shape.width + k, copy);
+      store_pack(out + shape.width + k, v);
     });
 #pragma unroll
     for (int i = 0; i < N; ++i) fm = __fadd_rn(fm, products[i]);
@@ -97,8 +96,8 @@ struct ExactSum {
 
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
-    fm_backward_kernel(Rows<const T> x, Rows<const float> e, Rows<const T> dz, Rows<T> dx,
-                       Rows<float> de, FmShape shape) {
+    fm_backward_kernel(Rows<const T> x, Rows<const T> e, Rows<const T> dz, Rows<T> dx, Rows<T> de,
+                       FmShape shape) {
   const Lanes lanes(shape.shift);
   const int64_t sample = sample_of(lanes);
   if (sample >= shape.samples) return;  // all lanes of the sample return
@@ -109,9 +108,9 @@ __global__ void __launch_bounds__(kThreads)
     ExactSum total[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) total[i] = {to_float(first.at[i]), 0};
-    over_vectors<N>(e.row(sample), c, shape, [&](int64_t, const Pack<float, N>& v) {
+    over_vectors<N>(e.row(sample), c, shape, [&](int64_t, const Pack<T, N>& v) {
 #pragma unroll
-      for (int i = 0; i < N; ++i) total[i].add(v.at[i]);
+      for (int i = 0; i < N; ++i) total[i].add(to_float(v.at[i]));
     });
     if (dx.data) {
       const auto d = load_pack<N>(passed + c);
@@ -123,12 +122,13 @@ __global__ void __launch_bounds__(kThreads)
       }
       store_pack(dx.row(sample) + c, out);
     }
-    over_vectors<N>(e.row(sample), c, shape, [&](int64_t k, const Pack<float, N>& v) {
+    over_vectors<N>(e.row(sample), c, shape, [&](int64_t k, const Pack<T, N>& v) {
       const auto d = load_pack<N>(passed + shape.width + k);
-      Pack<float, N> out;
+      Pack<T, N> out;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        out.at[i] = __fmaf_rn(g, total[i].without(v.at[i]), to_float(d.at[i]));
+        const float others = total[i].without(to_float(v.at[i]));
+        out.at[i] = from_float<T>(__fmaf_rn(g, others, to_float(d.at[i])));
       }
       store_pack(de.row(sample) + k, out);
     });
@@ -156,27 +156,20 @@ void with_packs(const Matrix& x, int64_t columns, std::initializer_list<Matrix> 
   });
 }
 
-Matrix read_only(const MatrixView<const float>& m) {
-  return {const_cast<float*>(m.data), DType::kFloat32, m.rows, m.cols, m.stride};
-}
-
 }  // namespace
 
-void fm_forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
-                cudaStream_t stream) {
-  with_packs(x, e.cols, {x, read_only(e), z}, [&]<class T, int N>(const FmShape& shape) {
+void fm_forward(const Matrix& x, const Matrix& e, const Matrix& z, cudaStream_t stream) {
+  with_packs(x, e.cols, {x, e, z}, [&]<class T, int N>(const FmShape& shape) {
     launch(fm_forward_kernel<T, N>, {shape.blocks(), kThreads}, stream, rows_of<const T>(x),
-           Rows<const float>{e.data, e.stride}, rows_of<T>(z), shape);
+           rows_of<const T>(e), rows_of<T>(z), shape);
   });
 }
 
-void fm_backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
-                 const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream) {
-  const auto all = {x, read_only(e), dz, dx, Matrix(de)};
-  with_packs(x, e.cols, all, [&]<class T, int N>(const FmShape& shape) {
+void fm_backward(const Matrix& x, const Matrix& e, const Matrix& dz, const Matrix& dx,
+                 const Matrix& de, cudaStream_t stream) {
+  with_packs(x, e.cols, {x, e, dz, dx, de}, [&]<class T, int N>(const FmShape& shape) {
     launch(fm_backward_kernel<T, N>, {shape.blocks(), kThreads}, stream, rows_of<const T>(x),
-           Rows<const float>{e.data, e.stride}, rows_of<const T>(dz), rows_of<T>(dx),
-           Rows<float>{de.data, de.stride}, shape);
+           rows_of<const T>(e), rows_of<const T>(dz), rows_of<T>(dx), rows_of<T>(de), shape);
   });
 }
 

@@ -6,10 +6,9 @@
 
 namespace dlrm::kernels {
 
-void fm_forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
-                cudaStream_t stream);
+void fm_forward(const Matrix& x, const Matrix& e, const Matrix& z, cudaStream_t stream);
 /// dx.data may be null.
-void fm_backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
-                 const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream);
+void fm_backward(const Matrix& x, const Matrix& e, const Matrix& dz, const Matrix& dx,
+                 const Matrix& de, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

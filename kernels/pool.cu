@@ -1,6 +1,6 @@
 // y[k] = mean of the existing columns of window k, summed in ascending order and divided once,
 // bitwise equal to the CPU's. Backward: each column receives dy[k] / columns.
-// Bytes per column of e: 4 + s / window each way, s the size of y's elements. A window's columns
+// Bytes per column of e: s + s / window each way, s the size of an element. A window's columns
 // are neighbours, so L1 merges the lanes' reads. Limit: the bandwidth of a copy.
 #include "kernels/pool.h"
 #include "kernels/rows.cuh"
@@ -22,14 +22,14 @@ struct Windows {
 
 template <class T>
 struct PoolForward {
-  Rows<const float> e;
+  Rows<const T> e;
   Windows windows;
   Rows<T> y;
   __device__ void operator()(int64_t r, int64_t k) const {
-    const float* row = e.row(r);
+    const T* row = e.row(r);
     const int64_t begin = windows.begin(k), end = windows.end(k);
     float sum = 0;
-    for (int64_t c = begin; c < end; ++c) sum = __fadd_rn(sum, row[c]);
+    for (int64_t c = begin; c < end; ++c) sum = __fadd_rn(sum, to_float(row[c]));
     y.row(r)[k] = from_float<T>(__fdiv_rn(sum, static_cast<float>(end - begin)));
   }
 };
@@ -38,33 +38,31 @@ template <class T>
 struct PoolBackward {
   Rows<const T> dy;
   Windows windows;
-  Rows<float> de;
+  Rows<T> de;
   __device__ void operator()(int64_t r, int64_t c) const {
     const int64_t k =
         static_cast<uint32_t>(c + windows.left) / static_cast<uint32_t>(windows.window);
     const auto columns = static_cast<float>(windows.end(k) - windows.begin(k));
-    de.row(r)[c] = __fdiv_rn(to_float(dy.row(r)[k]), columns);
+    de.row(r)[c] = from_float<T>(__fdiv_rn(to_float(dy.row(r)[k]), columns));
   }
 };
 
 }  // namespace
 
-void average_pool_forward(const MatrixView<const float>& e, int64_t window, const Matrix& y,
-                          cudaStream_t stream) {
+void average_pool_forward(const Matrix& e, int64_t window, const Matrix& y, cudaStream_t stream) {
   with_type(y.type, [&]<class T>() {
     over_elements({y.rows, y.cols},
-                  PoolForward<T>{{e.data, e.stride}, Windows(e.cols, window), rows_of<T>(y)},
+                  PoolForward<T>{rows_of<const T>(e), Windows(e.cols, window), rows_of<T>(y)},
                   stream);
   });
 }
 
-void average_pool_backward(const Matrix& dy, int64_t window, const MatrixView<float>& de,
+void average_pool_backward(const Matrix& dy, int64_t window, const Matrix& de,
                            cudaStream_t stream) {
   with_type(dy.type, [&]<class T>() {
-    over_elements(
-        {de.rows, de.cols},
-        PoolBackward<T>{rows_of<const T>(dy), Windows(de.cols, window), {de.data, de.stride}},
-        stream);
+    over_elements({de.rows, de.cols},
+                  PoolBackward<T>{rows_of<const T>(dy), Windows(de.cols, window), rows_of<T>(de)},
+                  stream);
   });
 }
 

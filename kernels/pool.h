@@ -6,9 +6,7 @@
 
 namespace dlrm::kernels {
 
-void average_pool_forward(const MatrixView<const float>& e, int64_t window, const Matrix& y,
-                          cudaStream_t stream);
-void average_pool_backward(const Matrix& dy, int64_t window, const MatrixView<float>& de,
-                           cudaStream_t stream);
+void average_pool_forward(const Matrix& e, int64_t window, const Matrix& y, cudaStream_t stream);
+void average_pool_backward(const Matrix& dy, int64_t window, const Matrix& de, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

@@ -14,28 +14,23 @@ void time_dot(KernelClock& clock, DType type, double goal) {
   if (!clock.wants(name + " forward") && !clock.wants(name + " backward")) return;
   const int64_t b = s.batch, w = s.width, f = s.features, n = w + (f + 1) * f / 2;
   const Array<char> x = clock.numbers(b, w, type, "dense vectors");
-  const Array<char> e = clock.numbers(b, f * w, DType::kFloat32, "embedding vectors");
+  const Array<char> e = clock.numbers(b, f * w, type, "embedding vectors");
   const Array<char> z = clock.numbers(b, n, type, "interaction");
   const Array<char> dx = clock.numbers(b, w, type, "gradients of dense vectors");
-  const Array<char> de = clock.numbers(b, f * w, DType::kFloat32, "gradients of vectors");
-  const auto floats = [&](const Array<char>& a) {
-    return MatrixView<float>(reinterpret_cast<float*>(a.data()), b, f * w);
-  };
-  const auto samples = static_cast<double>(b), size = static_cast<double>(size_of(type));
-  const double vectors = static_cast<double>(f * w) * 4;
+  const Array<char> de = clock.numbers(b, f * w, type, "gradients of vectors");
+  const Matrix in(x.data(), type, b, w), vectors(e.data(), type, b, f * w);
+  const Matrix out(z.data(), type, b, n);
+  const double elements = static_cast<double>(b) * static_cast<double>(size_of(type));
   KernelRow row;
   row.shape = fmt::format("{} x {} x {}", b, f + 1, w);
   row.goal = goal;
   row.name = name + " forward";
-  row.bytes = samples * (vectors + size * static_cast<double>(w + n));
-  clock.time(row, [&] {
-    clock.ops.dot_forward({x.data(), type, b, w}, floats(e), {z.data(), type, b, n});
-  });
+  row.bytes = elements * static_cast<double>((f + 1) * w + n);
+  clock.time(row, [&] { clock.ops.dot_forward(in, vectors, out); });
   row.name = name + " backward";
-  row.bytes = samples * (2 * vectors + size * static_cast<double>(2 * w + n));
+  row.bytes = elements * static_cast<double>(2 * (f + 1) * w + n);
   clock.time(row, [&] {
-    clock.ops.dot_backward({x.data(), type, b, w}, floats(e), {z.data(), type, b, n},
-                           {dx.data(), type, b, w}, floats(de));
+    clock.ops.dot_backward(in, vectors, out, {dx.data(), type, b, w}, {de.data(), type, b, f * w});
   });
 }
 
@@ -45,25 +40,23 @@ void time_fm(KernelClock& clock, DType type) {
   if (!clock.wants(name + " forward") && !clock.wants(name + " backward")) return;
   const int64_t b = s.batch, w = s.width, columns = s.features * w, n = w + columns + 1;
   const Array<char> x = clock.numbers(b, w, type, "dense vectors");
-  const Array<char> e = clock.numbers(b, columns, DType::kFloat32, "embedding vectors");
+  const Array<char> e = clock.numbers(b, columns, type, "embedding vectors");
   const Array<char> z = clock.numbers(b, n, type, "interaction");
   const Array<char> dx = clock.numbers(b, w, type, "gradients of dense vectors");
-  const Array<char> de = clock.numbers(b, columns, DType::kFloat32, "gradients of vectors");
-  const auto floats = [&](const Array<char>& a) {
-    return MatrixView<float>(reinterpret_cast<float*>(a.data()), b, columns);
-  };
-  const Matrix in(x.data(), type, b, w), out(z.data(), type, b, n);
-  const auto samples = static_cast<double>(b), size = static_cast<double>(size_of(type));
-  const double vectors = static_cast<double>(columns) * 4;
+  const Array<char> de = clock.numbers(b, columns, type, "gradients of vectors");
+  const Matrix in(x.data(), type, b, w), vectors(e.data(), type, b, columns);
+  const Matrix out(z.data(), type, b, n);
+  const double elements = static_cast<double>(b) * static_cast<double>(size_of(type));
   KernelRow row;
   row.shape = fmt::format("{} x {} x {}", b, s.features + 1, w);
   row.name = name + " forward";
-  row.bytes = samples * (vectors + size * static_cast<double>(w + n));
-  clock.time(row, [&] { clock.ops.run(FmForward{in, floats(e), out}); });
+  row.bytes = elements * static_cast<double>(w + columns + n);
+  clock.time(row, [&] { clock.ops.run(FmForward{in, vectors, out}); });
   row.name = name + " backward";
-  row.bytes = samples * (2 * vectors + size * static_cast<double>(2 * w + n));
+  row.bytes = elements * static_cast<double>(2 * (w + columns) + n);
   clock.time(row, [&] {
-    clock.ops.run(FmBackward{in, floats(e), out, {dx.data(), type, b, w}, floats(de)});
+    clock.ops.run(
+        FmBackward{in, vectors, out, {dx.data(), type, b, w}, {de.data(), type, b, columns}});
   });
 }
 

@@ -63,10 +63,8 @@ int RunConfig::batches_ahead() const {
   return memory.cached.window > 0 ? memory.cached.window - 1 : routing.depth + 1;
 }
 
-DType RunConfig::embedding_type() const {
-  const bool in_place =
-      std::visit([](const auto& i) { return i.embeddings_in_place(); }, model.interaction);
-  return in_place && train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32;
+DType RunConfig::compute_type() const {
+  return train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32;
 }
 
 WireConfig RunConfig::sent_types() const {
@@ -77,7 +75,7 @@ WireConfig RunConfig::sent_types() const {
       divides |= feature.pooling == Pooling::kMean;
     }
   }
-  if (!divides && embedding_type() == DType::kBFloat16) types.backward = DType::kBFloat16;
+  if (!divides && compute_type() == DType::kBFloat16) types.backward = DType::kBFloat16;
   return types;
 }
 

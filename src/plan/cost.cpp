@@ -38,7 +38,7 @@ size_t slot_of(uint64_t a, uint64_t b, uint64_t c, size_t slots) {
 
 /// The type in which the rank of the rows has gradients of pooled vectors.
 DType owned_gradient(const RunConfig& config, int world) {
-  const DType type = config.embedding_type();
+  const DType type = config.compute_type();
   return world == 1 || type == config.sent_types().backward ? type : DType::kFloat32;
 }
 
@@ -132,7 +132,7 @@ double CostModel::state_lines(int64_t width) const {
 }
 
 DType CostModel::owned_type(const TableConfig& table, int64_t rows, int64_t width) const {
-  const DType type = config_.embedding_type();
+  const DType type = config_.compute_type();
   return world_ == 1 || type == vector_type(config_, table, rows, width) ? type : DType::kFloat32;
 }
 
@@ -265,7 +265,7 @@ TableWork CostModel::replica_work(const TableConfig& table) const {
   work.vectors = local * static_cast<double>(table.features.size());
   work.row_bytes = row_lines(table, table.dim);
   work.state_bytes = state_lines(table.dim);
-  work.vector_bytes = work.gradient_bytes = vector_bytes(table.dim, config_.embedding_type());
+  work.vector_bytes = work.gradient_bytes = vector_bytes(table.dim, config_.compute_type());
   return work;
 }
 

@@ -121,7 +121,7 @@ int64_t id_bytes_of(const RunConfig& config, const Plan& plan) {
 /// ReturnedParts has the same rule.
 DType vector_type(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width) {
   const DType wire = config.train.wire.forward;
-  if (wire != DType::kFloat32 || config.embedding_type() != DType::kBFloat16) return wire;
+  if (wire != DType::kFloat32 || config.compute_type() != DType::kBFloat16) return wire;
   const bool divided =
       std::any_of(table.features.begin(), table.features.end(),
                   [](const FeatureConfig& feature) { return feature.pooling == Pooling::kMean; });
@@ -185,7 +185,7 @@ std::vector<ExchangedBytes> exchanged_bytes(const RunConfig& config, const Plan&
     floats += flow.floats;
   }
   std::vector<ExchangedBytes> exchanged;
-  const auto element = static_cast<double>(size_of(config.embedding_type()));
+  const auto element = static_cast<double>(size_of(config.compute_type()));
   const auto width = static_cast<double>(config.model.embedding_width());
   for (int rank = 0; rank < plan.world; ++rank) {
     const OwnerFlow& own = flows[static_cast<size_t>(rank)];

@@ -111,12 +111,9 @@ class DenseLaunches {
   }
   void interact(const DotConfig&, const InteractionInputs& in, bool) {
     add(2, 0, 0, all_);
-    if (in.dense == 0) add(bf16_ ? 3 : 1, 0, 0, all_);
+    if (in.dense == 0) add(1, 0, 0, all_);
   }
-  void interact(const FmConfig&, const InteractionInputs& in, bool) {
-    add(2, 0, 0, all_);
-    if (in.dense == 0 && bf16_) add(2, 0, 0, all_);
-  }
+  void interact(const FmConfig&, const InteractionInputs&, bool) { add(2, 0, 0, all_); }
 
   const bool bf16_;
   StepLaunches all_;
@@ -254,20 +251,20 @@ class TableLaunches {
     }
     const int last = parts_.count() == 1 ? 0 : parts_.count();
     for (const int t : plan_.data_parallel) {
-      launches.insert({last, is_host_copy(t), config_.embedding_type()});
+      launches.insert({last, is_host_copy(t), config_.compute_type()});
     }
     add(static_cast<int>(launches.size()), 0, 0, all);
   }
   /// In which a shard's vectors are computed.
   DType type_of(const Shard& shard) const {
-    if (is_local()) return config_.embedding_type();
+    if (is_local()) return config_.compute_type();
     if (summed_.contains(key_of(shard))) return DType::kFloat32;
     return pooled_as(
         vector_type(config_, table_of(shard.table), shard.rows.size(), shard.columns.size()));
   }
   /// Of the gradients of its vectors.
   DType gradient_type(const Shard& shard) const {
-    if (is_local()) return config_.embedding_type();
+    if (is_local()) return config_.compute_type();
     return summed_.contains(key_of(shard)) ? DType::kFloat32 : config_.sent_types().backward;
   }
   bool is_host_copy(int table) const {
@@ -297,7 +294,7 @@ class TableLaunches {
       for (const FeatureConfig& feature : table_of(t).features) {
         if (!done.insert(feature.hotness).second) continue;
         const auto [launches, alone] = launches_of_copies(table_of(t), shards, feature.hotness);
-        int& most = alone || config_.embedding_type() == DType::kFloat32 ? in_place : summed;
+        int& most = alone || config_.compute_type() == DType::kFloat32 ? in_place : summed;
         most = std::max(most, launches);
       }
     }

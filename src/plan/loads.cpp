@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/plan.h"
@@ -142,6 +143,18 @@ double message_bytes(const RunConfig& config, const Plan& plan, const std::vecto
   return floats * message_float_bytes(config.train.wire);
 }
 
+double row_sum_bytes(const RunConfig& config, const Plan& plan, int64_t samples) {
+  std::set<int> cut;
+  for (const Shard& shard : plan.shards) {
+    if (shard.rows.begin > 0) cut.insert(shard.table);
+  }
+  double bytes = 0;
+  for (const int t : cut) {
+    bytes += row_sum_bytes(config, config.model.tables[static_cast<size_t>(t)], samples);
+  }
+  return bytes;
+}
+
 void add_caches(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
   for (int rank = 0; rank < plan.world; ++rank) {
     const CacheBytes bytes = cache_bytes(config, plan, rank);
@@ -158,7 +171,8 @@ struct LocalBytes {
 LocalBytes local_bytes(const RunConfig& config, const Plan& plan, const std::vector<NodeSum>& sums,
                        int64_t samples) {
   return {activation_bytes(config, samples),
-          local_exchange_bytes(config, samples) + message_bytes(config, plan, sums, samples),
+          local_exchange_bytes(config, samples) + message_bytes(config, plan, sums, samples) +
+              row_sum_bytes(config, plan, samples),
           input_bytes(config, samples)};
 }
 

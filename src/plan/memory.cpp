@@ -116,7 +116,13 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
 }
 
 double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
-  return 2.0 * 4.0 * real(local_batch) * real(config.model.embedding_width());
+  return 2.0 * real(size_of(config.compute_type())) * real(local_batch) *
+         real(config.model.embedding_width());
+}
+
+double row_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t local_batch) {
+  if (config.compute_type() == DType::kFloat32) return 0;
+  return 4.0 * real(local_batch) * real(table.features.size()) * real(table.dim);
 }
 
 double vector_room(const RunConfig& config, const TableConfig& table, int64_t rows,
@@ -240,7 +246,8 @@ double common_bytes(const RunConfig& config, int world) {
                  library_bytes(config);
   for (const TableConfig& table : config.model.tables) {
     bytes += real(local) * real(table.features.size()) * real(table.dim) *
-             message_float_bytes(config.train.wire);
+                 message_float_bytes(config.train.wire) +
+             row_sum_bytes(config, table, local);
   }
   return bytes;
 }

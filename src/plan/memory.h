@@ -28,8 +28,11 @@ double dense_bytes(const RunConfig& config);
 /// The output of every layer and its gradient, for b samples.
 double activation_bytes(const RunConfig& config, int64_t local_batch);
 
-/// E and dE [b, W] in fp32.
+/// E and dE [b, W].
 double local_exchange_bytes(const RunConfig& config, int64_t local_batch);
+
+/// The fp32 sums of a table's partial vectors, which are rounded to E, if its rows are cut.
+double row_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t local_batch);
 
 /// The vectors that the owner of these rows returns to a rank of `local_batch` samples, as buffers
 /// have room for: one for each bag of a feature, or a quarter more than the expected number of bags

@@ -13,7 +13,8 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
     : context_(context),
       ops_(ops),
       max_batch_(largest_part(config.train.global_batch_size, context.comm.size())),
-      compute_(config.train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32),
+      compute_(config.compute_type()),
+      embedding_width_(config.model.embedding_width()),
       parameters_(context, ops, config.train.dense_optimizer.type, compute_,
                   config.train.wire.dense),
       probabilities_(std::make_unique<ProbabilityReadback>(context, ops)) {
@@ -27,12 +28,13 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
   top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
                                m.top_mlp, act, Activation::kNone, compute_, batch);
   parameters_.allocate();
-  const auto buffer = [&](int64_t columns) {
-    const int64_t elements = batch * row_stride(context.device, columns);
-    return Buffer(context.device, static_cast<size_t>(elements) * size_of(compute_), "activations");
-  };
-  buffers_ = {buffer(m.dense_features), buffer(bottom_->outputs()), buffer(interaction_->width()),
-              buffer(1)};
+  const auto buffer = [&](int64_t columns) { return make_buffer(columns, "activations"); };
+  buffers_ = {buffer(m.dense_features),
+              buffer(bottom_->outputs()),
+              buffer(interaction_->width()),
+              buffer(1),
+              {},
+              {}};
   loss_ = std::make_unique<LossReadback>(context, parameters_.skip_update_flag());
 }
 
@@ -48,7 +50,11 @@ void Model::bottom(View<const float> dense, int64_t b, const Progress& progress)
 
 void Model::interact(const Matrix& e, const Progress& progress) {
   last_.e = e;
-  last_.z = interaction_->forward(last_.x, e, progress);
+  if (e.type != compute_) {
+    last_.e = place_of_embeddings().row_range(0, e.rows);
+    ops_.convert(e, last_.e);
+  }
+  last_.z = interaction_->forward(last_.x, last_.e, progress);
 }
 
 void Model::top(const Progress& progress) { last_.logits = top_->forward(last_.z, progress); }
@@ -80,8 +86,20 @@ void Model::backward_top(const Progress& progress) {
                  in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
 }
 
+Matrix Model::place_of_embeddings() {
+  return place_of_vectors(interaction_->place_of_embeddings(), buffers_.e, "embedding vectors");
+}
+
 Matrix Model::place_of_gradients() {
-  return interaction_->place_of_gradients(in(buffers_.dz, max_batch_, interaction_->width()));
+  const Matrix dz = in(buffers_.dz, max_batch_, interaction_->width());
+  return place_of_vectors(interaction_->place_of_gradients(dz), buffers_.de,
+                          "gradients of embedding vectors");
+}
+
+Matrix Model::place_of_vectors(const Matrix& given, Buffer& buffer, const char* what) {
+  if (given.data) return given;
+  if (!buffer.data()) buffer = make_buffer(embedding_width_, what);
+  return in(buffer, max_batch_, embedding_width_);
 }
 
 void Model::backward_interaction(const Matrix& de, const Progress& progress) {
@@ -115,6 +133,11 @@ bool Model::is_finite(const Matrix& values) {
   float found = 0;
   Transfer(context_.device, context_.stream).to_host(&found, flag.data(), sizeof(float));
   return found == 0;
+}
+
+Buffer Model::make_buffer(int64_t columns, const char* what) const {
+  const int64_t elements = max_batch_ * row_stride(context_.device, columns);
+  return {context_.device, static_cast<size_t>(elements) * size_of(compute_), what};
 }
 
 Matrix Model::in(const Buffer& buffer, int64_t rows, int64_t columns) const {

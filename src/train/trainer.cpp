@@ -47,10 +47,8 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
                                            [this] { return first_bad_row(shards()); })),
       step_(std::make_unique<TrainingStep>(context, embeddings_, model_, *status_, *bad_ids_)),
       runner_(std::make_unique<EagerStep>(*step_)) {
-  if (const Matrix e = model_.place_of_embeddings(); e.data) embeddings_.pool_into(e);
-  if (const Matrix de = model_.place_of_gradients(); de.data) {
-    embeddings_.read_gradients_from(de);
-  }
+  embeddings_.pool_into(model_.place_of_embeddings());
+  embeddings_.read_gradients_from(model_.place_of_gradients());
   if (initialise) initialise_dense();
 }
 

@@ -54,7 +54,7 @@ class Kernels(unittest.TestCase):
     def test_a_dot_product_reads_its_vectors_once(self):
         result, _ = self.run_kernels("--only", "dot bf16 forward")
         self.assertEqual([row["name"] for row in result["kernels"]], ["dot bf16 forward"])
-        self.assertEqual(result["kernels"][0]["bytes"], 24 * (5 * 8 * 4 + 2 * (8 + 8 + 15)))
+        self.assertEqual(result["kernels"][0]["bytes"], 24 * 2 * (5 * 8 + 8 + 8 + 15))
 
     def test_prints_a_line_for_each_operation(self):
         result, table = self.run_kernels("--only", "cross")

@@ -198,18 +198,16 @@ TEST(ModelConfig, ASharedTableCountsOnceInMemoryAndTwiceInWidth) {
 
 TEST(SentTypes, GradientsThatAreBf16AnywayAreSentSo) {
   RunConfig config;
-  config.model = shape(CrossConfig());
+  config.model = shape(DotConfig());
+  EXPECT_EQ(config.compute_type(), DType::kFloat32);
   EXPECT_EQ(config.sent_types(), WireConfig());
   config.train.precision = Precision::kBf16;
   config.train.wire.dense = DType::kBFloat16;
-  EXPECT_EQ(config.embedding_type(), DType::kBFloat16);
+  EXPECT_EQ(config.compute_type(), DType::kBFloat16);
   WireConfig narrow = config.train.wire;
   narrow.backward = DType::kBFloat16;
   EXPECT_EQ(config.sent_types(), narrow);
   config.model.tables[0].features[0].pooling = Pooling::kMean;  // which divides them
-  EXPECT_EQ(config.sent_types(), config.train.wire);
-  config.model = shape(DotConfig());
-  EXPECT_EQ(config.embedding_type(), DType::kFloat32);
   EXPECT_EQ(config.sent_types(), config.train.wire);
 }
 

@@ -42,14 +42,15 @@ class Network {
     for (auto* v : {&x, &e}) {
       for (float& f : *v) f = normal(generator);
     }
-    Buffer xs = typed(x), dys = typed(dy), dz(*device_, kBatch * kWidth * 4, "");
+    Buffer xs = typed(x), es = typed(e), dys = typed(dy), des = typed(de);
+    Buffer dz(*device_, kBatch * kWidth * 4, "");
     const Matrix z = interaction_->forward(Matrix(xs.data(), compute_, kBatch, 3),
-                                           MatrixView<float>(e.data(), kBatch, kWidth - 3), quiet_);
+                                           Matrix(es.data(), compute_, kBatch, kWidth - 3), quiet_);
     top_->forward(z, quiet_);
     const bool applied = fused_ && parameters_.begin_fused_update(step_);
     const Matrix dzs(dz.data(), compute_, kBatch, kWidth);
     top_->backward(Matrix(dys.data(), compute_, kBatch, 1), dzs, quiet_);
-    interaction_->backward(dzs, Matrix(), MatrixView<float>(de.data(), kBatch, kWidth - 3), quiet_);
+    interaction_->backward(dzs, Matrix(), Matrix(des.data(), compute_, kBatch, kWidth - 3), quiet_);
     parameters_.gradients_ready_from(0);
     parameters_.finish_gradients();
     parameters_.update(step_);

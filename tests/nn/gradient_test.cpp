@@ -38,7 +38,7 @@ class Network {
 
   double loss() {
     const Matrix x = bottom_.forward(matrix(x_), quiet_);
-    const Matrix z = interaction_->forward(x, view(e_), quiet_);
+    const Matrix z = interaction_->forward(x, matrix(e_), quiet_);
     const Matrix y = top_->forward(z, quiet_);
     double sum = 0;
     for (int64_t s = 0; s < batch_; ++s) sum += weights_[static_cast<size_t>(s)] * y.f32()(s, 0);
@@ -49,7 +49,7 @@ class Network {
     loss();
     std::vector<float> dy = weights_;
     top_->backward(matrix(dy), matrix(dz_), quiet_);
-    interaction_->backward(matrix(dz_), matrix(dx_), view(de_), quiet_);
+    interaction_->backward(matrix(dz_), matrix(dx_), matrix(de_), quiet_);
     bottom_.backward(matrix(dx_), Matrix(), quiet_);
     parameters_.finish_gradients();
   }
@@ -100,7 +100,6 @@ class Network {
   Matrix matrix(std::vector<float>& v) const {
     return {v.data(), DType::kFloat32, batch_, static_cast<int64_t>(v.size()) / batch_};
   }
-  MatrixView<float> view(std::vector<float>& v) const { return matrix(v).f32(); }
 
   std::mt19937 random_{11};
   int64_t batch_;
@@ -155,6 +154,22 @@ TEST(EveryInteraction, GradientsWithoutDenseFeaturesMatchFiniteDifferences) {
   check(CrossConfig{2, 4}, {0, 5, 1});
 }
 
+/// Memory of a matrix of a type.
+struct Typed {
+  Typed(DType type, int64_t rows, int64_t cols)
+      : bytes(static_cast<size_t>(rows * cols) * size_of(type)),
+        matrix(bytes.data(), type, rows, cols) {}
+
+  std::vector<char> bytes;
+  Matrix matrix;
+};
+
+std::vector<float> floats_of(Ops& ops, const Matrix& m) {
+  std::vector<float> values(static_cast<size_t>(m.rows * m.cols));
+  if (!values.empty()) ops.convert(m, MatrixView<float>(values.data(), m.rows, m.cols));
+  return values;
+}
+
 /// Z and the gradient of E of an interaction without dense features, whose numbers have few bits.
 std::vector<float> forward_and_backward(const InteractionConfig& config, DType compute) {
   constexpr int64_t kBatch = 2, kColumns = 6;
@@ -168,20 +183,19 @@ std::vector<float> forward_and_backward(const InteractionConfig& config, DType c
   Parameters parameters(context, *ops, OptimizerRule::kSgd, compute, DType::kFloat32);
   const auto made =
       make_interaction(config, {context, *ops, parameters, compute, kBatch, {0, kColumns, 3}});
-  std::vector<float> e, de(kBatch * kColumns), z(static_cast<size_t>(kBatch * made->width()));
-  for (int i = 0; i < kBatch * kColumns; ++i) e.push_back(0.25f * static_cast<float>(i - 5));
+  std::vector<float> numbers;
+  for (int i = 0; i < kBatch * kColumns; ++i) numbers.push_back(0.25f * static_cast<float>(i - 5));
+  const Typed e(compute, kBatch, kColumns), de(compute, kBatch, kColumns);
+  ops->convert(MatrixView<float>(numbers.data(), kBatch, kColumns), e.matrix);
   const Progress quiet = [] {};
-  const Matrix out = made->forward(Matrix(nullptr, compute, kBatch, 0),
-                                   MatrixView<float>(e.data(), kBatch, kColumns), quiet);
-  const Matrix in_fp32(z.data(), DType::kFloat32, kBatch, made->width());
-  ops->convert(out, in_fp32);
-  std::vector<float> all = z;
-  std::vector<char> dz(z.size() * size_of(compute));
-  const Matrix gradient(dz.data(), compute, kBatch, made->width());
-  for (size_t i = 0; i < z.size(); ++i) z[i] = 0.5f * static_cast<float>(i) - 1;
-  ops->convert(in_fp32, gradient);
-  made->backward(gradient, Matrix(), MatrixView<float>(de.data(), kBatch, kColumns), quiet);
-  all.insert(all.end(), de.begin(), de.end());
+  std::vector<float> all =
+      floats_of(*ops, made->forward(Matrix(nullptr, compute, kBatch, 0), e.matrix, quiet));
+  const Typed dz(compute, kBatch, made->width());
+  numbers.resize(all.size());
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.5f * static_cast<float>(i) - 1;
+  ops->convert(MatrixView<float>(numbers.data(), kBatch, made->width()), dz.matrix);
+  made->backward(dz.matrix, Matrix(), de.matrix, quiet);
+  for (const float gradient : floats_of(*ops, de.matrix)) all.push_back(gradient);
   return all;
 }
 
@@ -191,12 +205,6 @@ TEST(EveryInteraction, OfShortNumbersWithoutDenseFeaturesIsTheSameInBf16) {
     EXPECT_EQ(forward_and_backward(config, DType::kBFloat16),
               forward_and_backward(config, DType::kFloat32));
   }
-}
-
-std::vector<float> floats_of(Ops& ops, const Matrix& m) {
-  std::vector<float> values(static_cast<size_t>(m.rows * m.cols));
-  if (!values.empty()) ops.convert(m, MatrixView<float>(values.data(), m.rows, m.cols));
-  return values;
 }
 
 /// Z, dE and dX of an interaction. If `in_place`, E and dE are at the places that it offers.
@@ -220,10 +228,10 @@ Computed computed_by(const InteractionConfig& config, InteractionInputs in, DTyp
   std::vector<float> e, x, z(static_cast<size_t>(kBatch * made->width()));
   for (int i = 0; i < kBatch * in.embeddings; ++i) e.push_back(1 / (static_cast<float>(i) - 7.5f));
   for (int i = 0; i < kBatch * in.dense; ++i) x.push_back(1 / static_cast<float>(2 * i + 3));
-  std::vector<char> dense(x.size() * size_of(compute));
-  const Matrix from(dense.data(), compute, kBatch, in.dense);
+  const Typed dense(compute, kBatch, in.dense), apart(compute, kBatch, in.embeddings);
+  const Matrix from = dense.matrix;
   ops->convert(MatrixView<float>(x.data(), kBatch, in.dense), from);
-  Matrix embeddings = MatrixView<float>(e.data(), kBatch, in.embeddings);
+  Matrix embeddings = apart.matrix;
   const bool may_be_in_place =
       std::visit([](const auto& i) { return i.embeddings_in_place(); }, config);
   EXPECT_EQ(made->place_of_embeddings().data != nullptr, may_be_in_place);
@@ -232,20 +240,19 @@ Computed computed_by(const InteractionConfig& config, InteractionInputs in, DTyp
     EXPECT_EQ(place.type, compute);
     EXPECT_EQ(place.rows, kMost);
     EXPECT_EQ(place.cols, in.embeddings);
-    const Matrix first = place.row_range(0, kBatch);
-    ops->convert(embeddings, first);
-    embeddings = first;
+    embeddings = place.row_range(0, kBatch);
   }
+  ops->convert(MatrixView<float>(e.data(), kBatch, in.embeddings), embeddings);
   const Matrix out = made->forward(from, embeddings, [] {});
   Computed all;
   all.z = floats_of(*ops, out);
-  std::vector<char> dz(static_cast<size_t>(kMost * made->width()) * size_of(compute));
-  const Matrix all_dz(dz.data(), compute, kMost, made->width());
+  const Typed dz(compute, kMost, made->width());
+  const Matrix all_dz = dz.matrix;
   const Matrix gradient = all_dz.row_range(0, kBatch);
   for (size_t i = 0; i < z.size(); ++i) z[i] = 1 / (static_cast<float>(i) - 3.5f);
   ops->convert(MatrixView<float>(z.data(), kBatch, made->width()), gradient);
-  std::vector<float> exact(e.size());
-  Matrix de = MatrixView<float>(exact.data(), kBatch, in.embeddings);
+  const Typed de_apart(compute, kBatch, in.embeddings);
+  Matrix de = de_apart.matrix;
   EXPECT_EQ(made->place_of_gradients(all_dz).data != nullptr, may_be_in_place);
   if (const Matrix place = made->place_of_gradients(all_dz); in_place && place.data) {
     EXPECT_EQ(place.type, compute);
@@ -266,10 +273,7 @@ TEST(EveryInteraction, ThatOffersPlacesForEmbeddingsComputesTheSameThere) {
     for (const DType compute : {DType::kFloat32, DType::kBFloat16}) {
       for (const InteractionInputs in : {InteractionInputs{3, 7, 2}, {0, 5, 1}, {8, 16, 2}}) {
         const Computed placed = computed_by(config, in, compute, true);
-        Computed apart = computed_by(config, in, compute, false);
-        if (compute == DType::kBFloat16) {
-          for (float& g : apart.de) g = static_cast<float>(BFloat16(g));
-        }
+        const Computed apart = computed_by(config, in, compute, false);
         EXPECT_EQ(placed.z, apart.z);
         EXPECT_EQ(placed.de, apart.de);
         EXPECT_EQ(placed.dx, apart.dx);

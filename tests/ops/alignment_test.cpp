@@ -142,18 +142,18 @@ constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
 TEST_P(Alignment, OfInteractionsIsFreeForEachMatrix) {
   for (const DType type : kTypes) {
     for (const int64_t b : {1, 5}) {
-      const Shape x{b, 8, type}, e{b, 24};
+      const Shape x{b, 8, type}, e{b, 24, type};
       check("dot forward", {x, e, {b, 14, type}},
-            [](Ops& o, Fields& f) { o.dot_forward(f[0].matrix(), f[1].floats(), f[2].matrix()); });
+            [](Ops& o, Fields& f) { o.dot_forward(f[0].matrix(), f[1].matrix(), f[2].matrix()); });
       check("dot backward", {x, e, {b, 14, type}, x, e}, [](Ops& o, Fields& f) {
-        o.dot_backward(f[0].matrix(), f[1].floats(), f[2].matrix(), f[3].matrix(), f[4].floats());
+        o.dot_backward(f[0].matrix(), f[1].matrix(), f[2].matrix(), f[3].matrix(), f[4].matrix());
       });
       check("fm forward", {x, e, {b, 33, type}}, [](Ops& o, Fields& f) {
-        o.run(FmForward{f[0].matrix(), f[1].floats(), f[2].matrix()});
+        o.run(FmForward{f[0].matrix(), f[1].matrix(), f[2].matrix()});
       });
       check("fm backward", {x, e, {b, 33, type}, x, e}, [](Ops& o, Fields& f) {
         o.run(
-            FmBackward{f[0].matrix(), f[1].floats(), f[2].matrix(), f[3].matrix(), f[4].floats()});
+            FmBackward{f[0].matrix(), f[1].matrix(), f[2].matrix(), f[3].matrix(), f[4].matrix()});
       });
       check("cross forward", {x, x, x}, [](Ops& o, Fields& f) {
         o.cross_forward(f[0].matrix(), f[1].matrix(), f[2].matrix());
@@ -166,9 +166,9 @@ TEST_P(Alignment, OfInteractionsIsFreeForEachMatrix) {
                                f[4].matrix(), f[5].matrix());
       });
       check("pool forward", {e, {b, 4, type}},
-            [](Ops& o, Fields& f) { o.average_pool_forward(f[0].floats(), 7, f[1].matrix()); });
+            [](Ops& o, Fields& f) { o.average_pool_forward(f[0].matrix(), 7, f[1].matrix()); });
       check("pool backward", {{b, 4, type}, e},
-            [](Ops& o, Fields& f) { o.average_pool_backward(f[0].matrix(), 7, f[1].floats()); });
+            [](Ops& o, Fields& f) { o.average_pool_backward(f[0].matrix(), 7, f[1].matrix()); });
     }
   }
 }

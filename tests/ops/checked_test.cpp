@@ -175,15 +175,15 @@ struct Calls {
            o.linear_backward_update(step, layer(values), {values, state, {}, {}},
                                     {bias, more, {}, {}});
          }},
-        {"dot_forward", [=, this](Ops& o) { o.dot_forward(x.matrix(), e.floats(), z.matrix()); }},
+        {"dot_forward", [=, this](Ops& o) { o.dot_forward(x.matrix(), e.matrix(), z.matrix()); }},
         {"dot_backward",
          [=, this](Ops& o) {
-           o.dot_backward(x.matrix(), e.floats(), z.matrix(), dx.matrix(), de.floats());
+           o.dot_backward(x.matrix(), e.matrix(), z.matrix(), dx.matrix(), de.matrix());
          }},
         {"average_pool_forward",
-         [=, this](Ops& o) { o.average_pool_forward(e.floats(), 7, pooled_e.matrix()); }},
+         [=, this](Ops& o) { o.average_pool_forward(e.matrix(), 7, pooled_e.matrix()); }},
         {"average_pool_backward",
-         [=, this](Ops& o) { o.average_pool_backward(pooled_e.matrix(), 7, de.floats()); }},
+         [=, this](Ops& o) { o.average_pool_backward(pooled_e.matrix(), 7, de.matrix()); }},
         {"cross_forward",
          [=, this](Ops& o) { o.cross_forward(x.matrix(), u.matrix(), dx.matrix()); }},
         {"cross_backward",
@@ -195,11 +195,11 @@ struct Calls {
          }},
         {"fm_forward",
          [=, this](Ops& o) {
-           o.run(FmForward{x.matrix(), e.floats(), fm.matrix()});
+           o.run(FmForward{x.matrix(), e.matrix(), fm.matrix()});
          }},
         {"fm_backward",
          [=, this](Ops& o) {
-           o.run(FmBackward{x.matrix(), e.floats(), fm.matrix(), dx.matrix(), de.floats()});
+           o.run(FmBackward{x.matrix(), e.matrix(), fm.matrix(), dx.matrix(), de.matrix()});
          }},
         {"bce_with_logits",
          [=, this](Ops& o) {

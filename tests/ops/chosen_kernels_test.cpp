@@ -79,14 +79,14 @@ class ChosenKernels : public OnGpu {
         const std::string name = fmt::format("{} {} x {} x {} spare {} shift {}", name_of(type),
                                              s.batch, s.features, s.width, s.spare, s.shift);
         const Matrix x = matrix(type, s.batch, s.width, s.spare, s.shift);
-        const Matrix e = matrix(DType::kFloat32, s.batch, s.features * s.width, s.spare);
+        const Matrix e = matrix(type, s.batch, s.features * s.width, s.spare);
         const Matrix z = matrix(type, s.batch, outputs);
-        note("dot forward " + name, [&] { ops_->dot_forward(x, e.f32(), z); });
+        note("dot forward " + name, [&] { ops_->dot_forward(x, e, z); });
         const Matrix y = matrix(type, s.batch, s.width, s.spare, s.shift);
-        const Matrix f = matrix(DType::kFloat32, s.batch, s.features * s.width, s.spare);
+        const Matrix f = matrix(type, s.batch, s.features * s.width, s.spare);
         const Matrix dz = matrix(type, s.batch, outputs), dx = matrix(type, s.batch, s.width);
-        const Matrix de = matrix(DType::kFloat32, s.batch, s.features * s.width);
-        note("dot backward " + name, [&] { ops_->dot_backward(y, f.f32(), dz, dx, de.f32()); });
+        const Matrix de = matrix(type, s.batch, s.features * s.width);
+        note("dot backward " + name, [&] { ops_->dot_backward(y, f, dz, dx, de); });
       }
     }
   }

@@ -73,8 +73,8 @@ TEST_P(Gradient, ReluAgreesWithFiniteDifferences) {
 TEST_P(Gradient, DotInteractionAgreesWithFiniteDifferences) {
   Cells x = Cells::random(2, 5, 1), e = Cells::random(2, 15, 2), z(2, 11);
   Cells dz = Cells::random(2, 11, 3), dx(2, 5), de(2, 15);
-  const auto forward = [&] { ops->dot_forward(x.matrix(), e.floats(), z.matrix()); };
-  ops->dot_backward(x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats());
+  const auto forward = [&] { ops->dot_forward(x.matrix(), e.matrix(), z.matrix()); };
+  ops->dot_backward(x.matrix(), e.matrix(), dz.matrix(), dx.matrix(), de.matrix());
   expect_gradient(x, dx, z, dz, forward);
   expect_gradient(e, de, z, dz, forward);
 }
@@ -82,16 +82,16 @@ TEST_P(Gradient, DotInteractionAgreesWithFiniteDifferences) {
 TEST_P(Gradient, FmInteractionAgreesWithFiniteDifferences) {
   Cells x = Cells::random(2, 5, 1), e = Cells::random(2, 15, 2), z(2, 21);
   Cells dz = Cells::random(2, 21, 3), dx(2, 5), de(2, 15);
-  const auto forward = [&] { ops->run(FmForward{x.matrix(), e.floats(), z.matrix()}); };
-  ops->run(FmBackward{x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats()});
+  const auto forward = [&] { ops->run(FmForward{x.matrix(), e.matrix(), z.matrix()}); };
+  ops->run(FmBackward{x.matrix(), e.matrix(), dz.matrix(), dx.matrix(), de.matrix()});
   expect_gradient(x, dx, z, dz, forward);
   expect_gradient(e, de, z, dz, forward);
 }
 
 TEST_P(Gradient, AveragePoolAgreesWithFiniteDifferences) {
   Cells e = Cells::random(2, 16, 1), y(2, 3), dy = Cells::random(2, 3, 2), de(2, 16);
-  ops->average_pool_backward(dy.matrix(), 7, de.floats());
-  expect_gradient(e, de, y, dy, [&] { ops->average_pool_forward(e.floats(), 7, y.matrix()); });
+  ops->average_pool_backward(dy.matrix(), 7, de.matrix());
+  expect_gradient(e, de, y, dy, [&] { ops->average_pool_forward(e.matrix(), 7, y.matrix()); });
 }
 
 TEST_P(Gradient, CrossLayerAgreesWithFiniteDifferences) {

@@ -22,24 +22,23 @@ const int64_t kSpare[] = {3, 8};
 void expect_dot_of_the_reference(Ops& ops, Ops& reference, const Shape& s, DType type,
                                  int64_t spare) {
   Cells x = Cells::random(s.batch, s.width, 1, type, spare);
-  Cells e = Cells::random(s.batch, s.features * s.width, 2, DType::kFloat32, spare);
+  Cells e = Cells::random(s.batch, s.features * s.width, 2, type, spare);
   Cells got(s.batch, outputs(s), type), want(s.batch, outputs(s), type);
-  ops.dot_forward(x.matrix(), e.floats(), got.matrix());
-  reference.dot_forward(x.matrix(), e.floats(), want.matrix());
+  ops.dot_forward(x.matrix(), e.matrix(), got.matrix());
+  reference.dot_forward(x.matrix(), e.matrix(), want.matrix());
   EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(s.width)) * 3))
       << s.batch << " of " << s.features << " x " << s.width << " " << name_of(type);
 }
 
 void expect_dot_gradients_of_the_reference(Ops& ops, Ops& reference, const Shape& s, DType type,
                                            int64_t spare) {
-  const DType wide = DType::kFloat32;
   Cells x = Cells::random(s.batch, s.width, 1, type, spare);
-  Cells e = Cells::random(s.batch, s.features * s.width, 2, wide, spare);
+  Cells e = Cells::random(s.batch, s.features * s.width, 2, type, spare);
   Cells dz = Cells::random(s.batch, outputs(s), 3, type);
   Cells dx(s.batch, s.width, type, spare), want_dx(s.batch, s.width, type, spare);
-  Cells de(s.batch, e.cols(), wide, spare), want_de(s.batch, e.cols(), wide, spare);
-  ops.dot_backward(x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats());
-  reference.dot_backward(x.matrix(), e.floats(), dz.matrix(), want_dx.matrix(), want_de.floats());
+  Cells de(s.batch, e.cols(), type, spare), want_de(s.batch, e.cols(), type, spare);
+  ops.dot_backward(x.matrix(), e.matrix(), dz.matrix(), dx.matrix(), de.matrix());
+  reference.dot_backward(x.matrix(), e.matrix(), dz.matrix(), want_dx.matrix(), want_de.matrix());
   const double scale = std::sqrt(static_cast<double>(s.features) + 1) * 3;
   EXPECT_TRUE(close(dx, want_dx, scale)) << s.features << " x " << s.width << name_of(type);
   EXPECT_TRUE(close(de, want_de, scale)) << s.features << " x " << s.width << name_of(type);
@@ -70,12 +69,12 @@ TEST_P(Interaction, AveragePoolAveragesTheColumnsThatExist) {
     for (const int64_t width : {1, 7, 8, 50, 129}) {
       for (const int64_t window : {1, 2, 7, 30}) {
         const int64_t n = (width + window - 1) / window;
-        Cells e = Cells::random(3, width, 1), dy = Cells::random(3, n, 2, type);
-        Cells y(3, n, type), want(3, n, type), de(3, width), want_de(3, width);
-        ops->average_pool_forward(e.floats(), window, y.matrix());
-        reference->average_pool_forward(e.floats(), window, want.matrix());
-        ops->average_pool_backward(dy.matrix(), window, de.floats());
-        reference->average_pool_backward(dy.matrix(), window, want_de.floats());
+        Cells e = Cells::random(3, width, 1, type), dy = Cells::random(3, n, 2, type);
+        Cells y(3, n, type), want(3, n, type), de(3, width, type), want_de(3, width, type);
+        ops->average_pool_forward(e.matrix(), window, y.matrix());
+        reference->average_pool_forward(e.matrix(), window, want.matrix());
+        ops->average_pool_backward(dy.matrix(), window, de.matrix());
+        reference->average_pool_backward(dy.matrix(), window, want_de.matrix());
         EXPECT_TRUE(close(y, want, 3)) << width << " by " << window;
         EXPECT_TRUE(close(de, want_de)) << width << " by " << window;
       }
@@ -159,10 +158,10 @@ TEST_P(Interaction, FmAppendsTheSumOfAllProducts) {
       for (const int64_t spare : kSpare) {
         const int64_t outputs = (s.features + 1) * s.width + 1;
         Cells x = Cells::random(s.batch, s.width, 1, type, spare);
-        Cells e = Cells::random(s.batch, s.features * s.width, 2, DType::kFloat32, spare);
+        Cells e = Cells::random(s.batch, s.features * s.width, 2, type, spare);
         Cells got(s.batch, outputs, type, spare), want(s.batch, outputs, type, spare);
-        ops->run(FmForward{x.matrix(), e.floats(), got.matrix()});
-        reference->run(FmForward{x.matrix(), e.floats(), want.matrix()});
+        ops->run(FmForward{x.matrix(), e.matrix(), got.matrix()});
+        reference->run(FmForward{x.matrix(), e.matrix(), want.matrix()});
         EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(outputs)) * 3))
             << s.batch << " of " << s.features << " x " << s.width << " " << name_of(type);
       }
@@ -171,21 +170,20 @@ TEST_P(Interaction, FmAppendsTheSumOfAllProducts) {
 }
 
 TEST_P(Interaction, FmBackwardAgreesWithTheReference) {
-  const DType wide = DType::kFloat32;
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Shape& s : kShapes) {
       for (const int64_t spare : kSpare) {
         const int64_t columns = s.features * s.width;
         Cells x = Cells::random(s.batch, s.width, 1, type, spare);
-        Cells e = Cells::random(s.batch, columns, 2, wide, spare);
+        Cells e = Cells::random(s.batch, columns, 2, type, spare);
         Cells dz = Cells::random(s.batch, s.width + columns + 1, 3, type, spare);
         Cells dx(s.batch, s.width, type, spare), want_dx(s.batch, s.width, type, spare);
-        Cells de(s.batch, columns, wide, spare), want_de(s.batch, columns, wide, spare);
-        Cells alone(s.batch, columns, wide, spare);
-        ops->run(FmBackward{x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats()});
-        ops->run(FmBackward{x.matrix(), e.floats(), dz.matrix(), Matrix(), alone.floats()});
+        Cells de(s.batch, columns, type, spare), want_de(s.batch, columns, type, spare);
+        Cells alone(s.batch, columns, type, spare);
+        ops->run(FmBackward{x.matrix(), e.matrix(), dz.matrix(), dx.matrix(), de.matrix()});
+        ops->run(FmBackward{x.matrix(), e.matrix(), dz.matrix(), Matrix(), alone.matrix()});
         reference->run(
-            FmBackward{x.matrix(), e.floats(), dz.matrix(), want_dx.matrix(), want_de.floats()});
+            FmBackward{x.matrix(), e.matrix(), dz.matrix(), want_dx.matrix(), want_de.matrix()});
         EXPECT_TRUE(close(dx, want_dx, 3)) << s.features << " x " << s.width << name_of(type);
         EXPECT_TRUE(close(de, want_de, 3)) << s.features << " x " << s.width << name_of(type);
         EXPECT_TRUE(alone.same_bits(de)) << "without dx";
@@ -202,14 +200,14 @@ TEST_P(Interaction, FmOfRowsAlignedToFourElementsAgreesWithTheReference) {
       const auto cells = [&](int64_t cols, DType of, unsigned seed) {
         return Cells::random(kBatch, cols, seed, of, kSpareOfFour);
       };
-      Cells x = cells(width, type, 1), e = cells(columns, DType::kFloat32, 2);
+      Cells x = cells(width, type, 1), e = cells(columns, type, 2);
       Cells dz = cells(outputs + 3, type, 3);  // a multiple of four columns, not all used
       const auto run = [&](Ops& execution) {
         std::vector<Cells> results{cells(outputs + 3, type, 4), cells(width, type, 5),
-                                   cells(columns, DType::kFloat32, 6)};
-        execution.run(FmForward{x.matrix(), e.floats(), results[0].matrix().columns(0, outputs)});
-        execution.run(FmBackward{x.matrix(), e.floats(), dz.matrix().columns(0, outputs),
-                                 results[1].matrix(), results[2].floats()});
+                                   cells(columns, type, 6)};
+        execution.run(FmForward{x.matrix(), e.matrix(), results[0].matrix().columns(0, outputs)});
+        execution.run(FmBackward{x.matrix(), e.matrix(), dz.matrix().columns(0, outputs),
+                                 results[1].matrix(), results[2].matrix()});
         return results;
       };
       const std::vector<Cells> got = run(*ops), want = run(*reference);
@@ -224,7 +222,7 @@ TEST_P(Interaction, FmGradientOfALargeVectorKeepsTheDigitsOfSmallOnes) {
   Cells x(1, 1), e(1, 2), dz(1, 4), dx(1, 1), de(1, 2);
   x.set(0, 0, 0x1p20f), e.set(0, 0, 1.0f / 3), e.set(0, 1, 1.0f / 7);
   for (int64_t c = 0; c < 4; ++c) dz.set(0, c, c == 3 ? 1.0f : 0.0f);
-  ops->run(FmBackward{x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats()});
+  ops->run(FmBackward{x.matrix(), e.matrix(), dz.matrix(), dx.matrix(), de.matrix()});
   EXPECT_FLOAT_EQ(dx.at(0, 0), 1.0f / 3 + 1.0f / 7);
 }
 
@@ -235,7 +233,7 @@ TEST(ReferenceInteraction, TheDotOfKnownVectorsIsRight) {
   const float vectors[] = {1, 2, 3, 4, 5, 6};
   for (int64_t c = 0; c < 2; ++c) x.set(0, c, vectors[c]);
   for (int64_t c = 0; c < 4; ++c) e.set(0, c, vectors[c + 2]);
-  Machine().reference()->dot_forward(x.matrix(), e.floats(), z.matrix());
+  Machine().reference()->dot_forward(x.matrix(), e.matrix(), z.matrix());
   const float want[] = {1, 2, 11, 17, 39};  // x, e1·x, e2·x, e2·e1
   for (int64_t c = 0; c < 5; ++c) EXPECT_EQ(z.at(0, c), want[c]);
 }
@@ -245,7 +243,7 @@ TEST(ReferenceInteraction, TheFmOfKnownVectorsIsRight) {
   const float vectors[] = {1, 2, 3, 4, 5, 6};
   for (int64_t c = 0; c < 2; ++c) x.set(0, c, vectors[c]);
   for (int64_t c = 0; c < 4; ++c) e.set(0, c, vectors[c + 2]);
-  Machine().reference()->run(FmForward{x.matrix(), e.floats(), z.matrix()});
+  Machine().reference()->run(FmForward{x.matrix(), e.matrix(), z.matrix()});
   for (int64_t c = 0; c < 6; ++c) EXPECT_EQ(z.at(0, c), vectors[c]);
   EXPECT_EQ(z.at(0, 6), 11 + 17 + 39);  // x·e1 + x·e2 + e1·e2
 }
@@ -253,7 +251,7 @@ TEST(ReferenceInteraction, TheFmOfKnownVectorsIsRight) {
 TEST(ReferenceInteraction, AveragePoolPutsTheOddPaddingRight) {
   Cells e(1, 5), y(1, 2);
   for (int64_t c = 0; c < 5; ++c) e.set(0, c, static_cast<float>(c + 1));
-  Machine().reference()->average_pool_forward(e.floats(), 4, y.matrix());
+  Machine().reference()->average_pool_forward(e.matrix(), 4, y.matrix());
   EXPECT_EQ(y.at(0, 0), 2.0f);  // one cell of padding on the left: columns 0, 1, 2
   EXPECT_EQ(y.at(0, 1), 4.5f);  // columns 3, 4
 }

@@ -26,9 +26,9 @@ TEST_P(KernelScratch, OfDotIsLargeEnough) {
         return std::any_of(scratch.begin() + size, scratch.end(),
                            [](float value) { return value != kUntouched; });
       };
-      kernels.dot_forward({x.matrix(), e.floats(), z.matrix()}, 0, 3, scratch.data());
+      kernels.dot_forward({x.matrix(), e.matrix(), z.matrix()}, 0, 3, scratch.data());
       EXPECT_FALSE(is_exceeded()) << "forward of " << features << " features of width " << width;
-      kernels.dot_backward({x.matrix(), e.floats(), z.matrix(), dx.matrix(), de.floats()}, 0, 3,
+      kernels.dot_backward({x.matrix(), e.matrix(), z.matrix(), dx.matrix(), de.matrix()}, 0, 3,
                            scratch.data());
       EXPECT_FALSE(is_exceeded()) << "backward of " << features << " features of width " << width;
     }

@@ -14,8 +14,8 @@ TEST_P(ManyVectors, DotBackwardAgreesWithTheReference) {
   Cells dz = Cells::random(1, kOutputs, 3, wide);
   Cells dx(1, kWidth, wide), want_dx(1, kWidth, wide);
   Cells de(1, e.cols(), wide), want_de(1, e.cols(), wide);
-  ops->dot_backward(x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats());
-  reference->dot_backward(x.matrix(), e.floats(), dz.matrix(), want_dx.matrix(), want_de.floats());
+  ops->dot_backward(x.matrix(), e.matrix(), dz.matrix(), dx.matrix(), de.matrix());
+  reference->dot_backward(x.matrix(), e.matrix(), dz.matrix(), want_dx.matrix(), want_de.matrix());
   EXPECT_TRUE(close(dx, want_dx, kFeatures / 3.0));
   EXPECT_TRUE(close(de, want_de, kFeatures / 3.0));
 }

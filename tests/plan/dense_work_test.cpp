@@ -61,7 +61,7 @@ TEST(DenseWorkOf, Bf16HalvesActivationsAndAdamReadsItsState) {
   config.train.precision = Precision::kBf16;
   config.train.dense_optimizer.type = OptimizerRule::kAdam;
   EXPECT_EQ(text_of(dense_work(config, false)),
-            "13x7:98 without dx 7x4:32 | | 10x5:55 5x1:6 | forward 76 128 backward 132 256 | "
+            "13x7:98 without dx 7x4:32 | | 10x5:55 5x1:6 | forward 52 128 backward 84 256 | "
             "elements of 2, update 5348 of 191");
 }
 

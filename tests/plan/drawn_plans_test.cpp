@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"bb9de86d3ee92ebb", "e0eb7f2597055563", "c3fd4bc783dd6b5a",
-                                      "80e66d038be5ea9f", "d3a3e7cd2d559d11", "aed430bdd3e4b911",
-                                      "74b51e3245675e75", "33aa74010ef33918", "1a16baf67499d5df",
-                                      "3b9ff97efbd21310", "11c761c0e83b741c", "c1aa092251b88cc8"}));
+            (std::vector<std::string>{"b48fe996e7fc97a0", "6c59328da0abf9e6", "f887c9bd631182d0",
+                                      "a8528e843b7acca5", "9036f15f44a6c332", "63e8a23c446265a9",
+                                      "eaeb7fa578e700fa", "74c2e55fa8cb1f7f", "378837f09c198ff7",
+                                      "c0faf22426227a19", "8b3d30f4badf5e42", "a002fc53a0a50f0f"}));
 }
 
 }  // namespace

@@ -167,14 +167,14 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
     }
   }
   EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "43b1ebcf990bbd5e"},
-                                                        {"chosen batch", "a437986b00ba0f5b"},
-                                                        {"chosen caches", "f7b62934045ab9c8"},
+                                                        {"chosen batch", "3230119dec5f5f4b"},
+                                                        {"chosen caches", "2780efccf916826d"},
                                                         {"largest", "5a6c99f4c471d737"},
-                                                        {"limited report", "7e3b4a20132a3024"},
-                                                        {"machine report", "a78bcd66a5b768e4"},
-                                                        {"report", "a58857167a81832d"},
-                                                        {"steps", "9c302cd92c25e9ac"},
-                                                        {"unfused steps", "e7e6d71f9247fb3d"}}));
+                                                        {"limited report", "a4741cd23e67344c"},
+                                                        {"machine report", "5ad61513f456f150"},
+                                                        {"report", "1a7f614fa5d06b6f"},
+                                                        {"steps", "1b411921e7b0a4c6"},
+                                                        {"unfused steps", "66e8387a3fc568a9"}}));
 }
 
 }  // namespace

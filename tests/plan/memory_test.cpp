@@ -79,7 +79,12 @@ TEST(ActivationBytes, OnAGpuRowsArePaddedAndReluHasMasks) {
 }
 
 TEST(ExchangeBytes, VectorsAndGradientsShareABufferOfTheWiderType) {
-  EXPECT_EQ(local_exchange_bytes(three_tables(), 3), 3 * 2 * 4 * (2 * 8 + 4 + 3));
+  RunConfig config = three_tables();
+  EXPECT_EQ(local_exchange_bytes(config, 3), 3 * 2 * 4 * (2 * 8 + 4 + 3));
+  EXPECT_EQ(row_sum_bytes(config, config.model.tables[0], 3), 0);
+  config.train.precision = Precision::kBf16;
+  EXPECT_EQ(local_exchange_bytes(config, 3), 3 * 2 * 2 * (2 * 8 + 4 + 3));
+  EXPECT_EQ(row_sum_bytes(config, config.model.tables[0], 3), 3 * 4 * 2 * 8);
   const auto expect = [](DType forward, DType backward, int message, int owned) {
     const WireConfig wire{forward, backward};
     EXPECT_EQ(message_float_bytes(wire), message);
@@ -270,6 +275,13 @@ TEST_P(MemoryOfTwoRanks, IsTheSumOfItsParts) {
                   : routed_bytes(config, b(), 6, 5, 2);
     EXPECT_DOUBLE_EQ(memory[rank].routing, routed + routed_bytes(config, c(), 2, 3, 1));
   }
+}
+
+TEST_P(MemoryOfTwoRanks, HasSumsOfCutRowsIfEIsRounded) {
+  const double cut = rank_memory(config, plan)[1].exchange;
+  config.train.precision = Precision::kBf16;
+  EXPECT_DOUBLE_EQ(rank_memory(config, plan)[1].exchange - cut,
+                   row_sum_bytes(config, b(), 3) - local_exchange_bytes(config, 3));
 }
 
 TEST_P(MemoryOfTwoRanks, RowsAreInTheirTier) {

@@ -226,8 +226,8 @@ struct RunConfig {
   /// Batches that are routed ahead of the one in use: routing.depth. If tables are cached, it is
   /// memory.cached.window - 1, or routing.depth + 1 if no window is set.
   int batches_ahead() const;
-  /// The type of E and of dE on the rank of the samples.
-  DType embedding_type() const;
+  /// The type of activations, also of E and dE on the rank of the samples.
+  DType compute_type() const;
   /// The types in which values are sent: those of train.wire. Gradients that are bf16 anyway are
   /// sent as bf16, unless mean pooling divides them.
   WireConfig sent_types() const;

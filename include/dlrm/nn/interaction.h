@@ -11,25 +11,24 @@
 namespace dlrm {
 
 /// Combines the bottom MLP's output X [b, D] and the pooled embeddings E [b, W] into Z, the input
-/// of the top MLP. dlrm/config/interactions has the formula and the width of each interaction.
+/// of the top MLP. dlrm/config/interactions has the formula and the width of each interaction. All
+/// matrices are in the compute type.
 class Interaction {
  public:
   virtual ~Interaction() = default;
-  /// Where E may be written before forward(), so that it does not copy E: [max_batch, W] in the
-  /// compute type. The first rows are E's. Empty if the interaction reads E from any place in fp32.
+  /// Where E may be written before forward(), so that it does not copy E: [max_batch, W]. The first
+  /// rows are E's. Empty if the interaction reads E at any place.
   virtual Matrix place_of_embeddings() const { return {}; }
-  /// Where backward() may write dE so that it is not copied or rounded apart: [max_batch, W] in the
-  /// compute type. `dz`: the memory of dz [max_batch, width()] of every backward(). Empty if the
-  /// interaction writes dE in fp32, to any place.
+  /// Where backward() may write dE so that it does not copy it: [max_batch, W]. `dz`: the memory of
+  /// dz [max_batch, width()] of every backward(). Empty if the interaction writes dE to any place.
   virtual Matrix place_of_gradients(const Matrix& dz) {
     static_cast<void>(dz);
     return {};
   }
-  /// Z [b, width()] in the compute type, valid until the next forward. x and e must stay until
-  /// backward. e is fp32 or at place_of_embeddings().
+  /// Z [b, width()], valid until the next forward. x and e must stay until backward.
   virtual Matrix forward(Matrix x, Matrix e, const Progress& progress) = 0;
   /// Computes de [b, W], and dx [b, D] unless dx.data is null, from dz [b, width()]. May overwrite
-  /// dz. de is fp32 or at place_of_gradients().
+  /// dz.
   virtual void backward(Matrix dz, Matrix dx, Matrix de, const Progress& progress) = 0;
   virtual int64_t width() const = 0;
   /// Outputs of the last forward pass, with the path of the layer that computed each. Serves to

@@ -1,7 +1,7 @@
 #pragma once
 // Operations that combine the dense features x [b, D] with the embeddings e [b, F·D] of F features.
-// b is the local batch. Matrices of one operation have one type, fp32 or bf16. e is fp32, and de
-// may be.
+// b is the local batch. Matrices of one operation have one type, fp32 or bf16. Sums are in fp32 and
+// rounded once.
 #include "dlrm/core/view.h"
 #include "dlrm/ops/operation.h"
 
@@ -10,9 +10,9 @@ namespace dlrm {
 /// Dot interaction: z = [x, strict lower triangle of v vᵀ, row i, columns j < i] with
 /// v = (x, e1..eF).
 struct DotForward {
-  Matrix x;                   ///< [b, D]
-  MatrixView<const float> e;  ///< [b, F·D]
-  Matrix z;                   ///< [b, D + (F+1)F/2]
+  Matrix x;  ///< [b, D]
+  Matrix e;  ///< [b, F·D]
+  Matrix z;  ///< [b, D + (F+1)F/2]
 
   static constexpr const char* kName = "dot_forward";
   template <class V>
@@ -23,11 +23,11 @@ struct DotForward {
 
 /// Gradients dx and de of the dot interaction from dz.
 struct DotBackward {
-  Matrix x;                   ///< [b, D]
-  MatrixView<const float> e;  ///< [b, F·D]
-  Matrix dz;                  ///< [b, D + (F+1)F/2]
-  Matrix dx;                  ///< [b, D]
-  MatrixView<float> de;       ///< [b, F·D]
+  Matrix x;   ///< [b, D]
+  Matrix e;   ///< [b, F·D]
+  Matrix dz;  ///< [b, D + (F+1)F/2]
+  Matrix dx;  ///< [b, D]
+  Matrix de;  ///< [b, F·D]
 
   static constexpr const char* kName = "dot_backward";
   template <class V>
@@ -41,7 +41,7 @@ struct DotBackward {
 /// y[:, k] = mean of e[:, k·window - left ... k·window - left + window - 1] over the columns that
 /// exist; left = (ceil(W/window)·window - W)/2 rounded down (TensorFlow's "same").
 struct AveragePoolForward {
-  MatrixView<const float> e;  ///< [b, W]
+  Matrix e;  ///< [b, W]
   int64_t window;
   Matrix y;  ///< [b, ceil(W/window)]
 
@@ -55,7 +55,7 @@ struct AveragePoolForward {
 struct AveragePoolBackward {
   Matrix dy;  ///< [b, ceil(W/window)]
   int64_t window;
-  MatrixView<float> de;  ///< [b, W]
+  Matrix de;  ///< [b, W]
 
   static constexpr const char* kName = "average_pool_backward";
   template <class V>
@@ -116,9 +116,9 @@ struct CrossInputBackward {
 
 /// z = [x, e, fm] with fm = Σ_{i<j} v_i · v_j = ½ Σ_d [(Σ_i v_i,d)² − Σ_i v_i,d²], v = (x, e1..eF).
 struct FmForward {
-  Matrix x;                   ///< [b, D]
-  MatrixView<const float> e;  ///< [b, F·D]
-  Matrix z;                   ///< [b, D + F·D + 1]
+  Matrix x;  ///< [b, D]
+  Matrix e;  ///< [b, F·D]
+  Matrix z;  ///< [b, D + F·D + 1]
 
   static constexpr const char* kName = "fm_forward";
   template <class V>
@@ -130,11 +130,11 @@ struct FmForward {
 /// With g the gradient of fm, the last column of dz, and S = Σ_i v_i: the gradient of v_i is that
 /// of its copy in z, plus g (S − v_i).
 struct FmBackward {
-  Matrix x;                   ///< [b, D]
-  MatrixView<const float> e;  ///< [b, F·D]
-  Matrix dz;                  ///< [b, D + F·D + 1]
-  Matrix dx;                  ///< [b, D]; not computed if it has no data
-  MatrixView<float> de;       ///< [b, F·D]
+  Matrix x;   ///< [b, D]
+  Matrix e;   ///< [b, F·D]
+  Matrix dz;  ///< [b, D + F·D + 1]
+  Matrix dx;  ///< [b, D]; not computed if it has no data
+  Matrix de;  ///< [b, F·D]
 
   static constexpr const char* kName = "fm_backward";
   template <class V>

@@ -99,15 +99,14 @@ class Ops {
                               const DenseTensor& weight, const DenseTensor& bias) {
     run(LinearBackwardUpdate{step, layer, weight, bias});
   }
-  void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) { run(DotForward{x, e, z}); }
-  void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                    MatrixView<float> de) {
+  void dot_forward(Matrix x, Matrix e, Matrix z) { run(DotForward{x, e, z}); }
+  void dot_backward(Matrix x, Matrix e, Matrix dz, Matrix dx, Matrix de) {
     run(DotBackward{x, e, dz, dx, de});
   }
-  void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) {
+  void average_pool_forward(Matrix e, int64_t window, Matrix y) {
     run(AveragePoolForward{e, window, y});
   }
-  void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) {
+  void average_pool_backward(Matrix dy, int64_t window, Matrix de) {
     run(AveragePoolBackward{dy, window, de});
   }
   void cross_forward(Matrix x0, Matrix t, Matrix y) { run(CrossForward{x0, t, y}); }

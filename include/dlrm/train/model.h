@@ -23,11 +23,12 @@ class Model {
 
   /// Computes X [b, D] from dense features [b, n].
   void bottom(View<const float> dense, int64_t b, const Progress& progress);
-  /// Where E may be written before interact(), see Interaction.
-  Matrix place_of_embeddings() const { return interaction_->place_of_embeddings(); }
-  /// Where dE may be written by backward_interaction(), see Interaction.
+  /// Memory for E and for dE of any batch, [largest local batch, W] in the compute type: where the
+  /// interaction has them, or of its own, which the first call allocates.
+  Matrix place_of_embeddings();
   Matrix place_of_gradients();
-  /// Computes the top MLP's input from X and e [b, W], which is fp32 or at place_of_embeddings().
+  /// Computes the top MLP's input from X and e [b, W]. If e is of another type than the compute
+  /// type, it is converted.
   void interact(const Matrix& e, const Progress& progress);
   /// Computes the logits [b, 1].
   void top(const Progress& progress);
@@ -51,7 +52,7 @@ class Model {
   void finish_probabilities(View<float> p, const Progress& progress);
 
   void backward_top(const Progress& progress);
-  /// Fills de [b, W], which is fp32 or at place_of_gradients(), and the gradient of X.
+  /// Fills de [b, W] in the compute type, and the gradient of X.
   void backward_interaction(const Matrix& de, const Progress& progress);
   void backward_bottom(const Progress& progress);
 
@@ -65,13 +66,16 @@ class Model {
  private:
   /// Gradients and inputs of the compute type, for the largest local batch.
   struct Buffers {
-    Buffer input, dx, dz, dlogits;
+    Buffer input, dx, dz, dlogits, e, de;
   };
   /// Results of the last forward pass.
   struct Outputs {
     Matrix x, e, z, logits;
   };
 
+  Buffer make_buffer(int64_t columns, const char* what) const;
+  /// `given`, or a place in `buffer`, which is allocated first.
+  Matrix place_of_vectors(const Matrix& given, Buffer& buffer, const char* what);
   /// A matrix of the compute type in `buffer`.
   Matrix in(const Buffer& buffer, int64_t rows, int64_t columns) const;
   bool is_finite(const Matrix& values);
@@ -80,6 +84,7 @@ class Model {
   Ops& ops_;
   const int64_t max_batch_;
   const DType compute_;
+  const int64_t embedding_width_;
   Parameters parameters_;
   std::unique_ptr<Mlp> bottom_;
   std::unique_ptr<Interaction> interaction_;

@@ -36,7 +36,7 @@ class Concat final : public Interaction {
     if (dense_ > 0) ops_.convert(x, last_.columns(dense_at_, dense_));
     const Matrix out = last_.columns(pooled_at_, pooled_);
     if (window_ > 0) {
-      ops_.average_pool_forward(e.f32(), window_, out);
+      ops_.average_pool_forward(e, window_, out);
     } else if (e.data != out.data) {
       ops_.convert(e, out);
     }
@@ -47,7 +47,7 @@ class Concat final : public Interaction {
     if (dx.data) ops_.convert(dz.columns(dense_at_, dense_), dx);
     const Matrix dout = dz.columns(pooled_at_, pooled_);
     if (window_ > 0) {
-      ops_.average_pool_backward(dout, window_, de.f32());
+      ops_.average_pool_backward(dout, window_, de);
     } else if (de.data != dout.data) {
       ops_.convert(dout, de);
     }

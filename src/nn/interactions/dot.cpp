@@ -9,7 +9,7 @@ class Dot final : public Interaction {
  public:
   Dot(const DotConfig& config, const InteractionSetup& setup)
       : ops_(setup.ops),
-        vectors_(setup),
+        vectors_(setup.inputs),
         compute_(setup.compute),
         width_(config.width(setup.inputs)) {
     Device& device = setup.context.device;
@@ -32,25 +32,24 @@ class Dot final : public Interaction {
   }
 
   Matrix forward(Matrix x, Matrix e, const Progress&) override {
-    vectors_.set(x, e);
+    last_in_ = vectors_.of(x, e);
     const Matrix whole = with_copy(z_, e.rows);
-    ops_.dot_forward(vectors_.x, vectors_.e, whole);
+    ops_.dot_forward(last_in_.x, last_in_.e, whole);
     last_ = whole.columns(copied_, width_);
     return last_;
   }
 
   void backward(Matrix dz, Matrix dx, Matrix de, const Progress&) override {
     if (vectors_.has_dense() && !dx.data) {
-      dx = Matrix(dx_.data(), compute_, vectors_.x.rows, vectors_.x.cols);
+      dx = Matrix(dx_.data(), compute_, dz.rows, vectors_.width());
     }
     if (!vectors_.has_dense()) {
       const Matrix whole = with_copy(dz_, dz.rows);
       ops_.convert(dz, whole.columns(copied_, width_));
       dz = whole;
     }
-    const auto to = vectors_.gradients(dx, de.f32());
-    ops_.dot_backward(vectors_.x, vectors_.e, dz, to.x, to.e);
-    vectors_.finish_gradients(de.f32());
+    const auto to = vectors_.of(dx, de);
+    ops_.dot_backward(last_in_.x, last_in_.e, dz, to.x, to.e);
   }
 
   int64_t width() const override { return width_; }
@@ -74,6 +73,7 @@ class Dot final : public Interaction {
   Buffer z_;
   Buffer dx_;  // written if no caller needs the gradient of X
   Buffer dz_;  // the gradient of Z with that of the copy
+  InteractionVectors::Pair last_in_;
   Matrix last_;
 };
 

@@ -7,7 +7,7 @@ class Fm final : public Interaction {
  public:
   Fm(const FmConfig& config, const InteractionSetup& setup)
       : ops_(setup.ops),
-        vectors_(setup),
+        vectors_(setup.inputs),
         compute_(setup.compute),
         width_(config.width(setup.inputs)) {
     stride_ = row_stride(setup.context.device, width_);
@@ -16,16 +16,15 @@ class Fm final : public Interaction {
   }
 
   Matrix forward(Matrix x, Matrix e, const Progress&) override {
-    vectors_.set(x, e);
+    last_in_ = vectors_.of(x, e);
     last_ = Matrix(z_.data(), compute_, e.rows, width_, stride_);
-    ops_.run(FmForward{vectors_.x, vectors_.e, last_});
+    ops_.run(FmForward{last_in_.x, last_in_.e, last_});
     return last_;
   }
 
   void backward(Matrix dz, Matrix dx, Matrix de, const Progress&) override {
-    const auto to = vectors_.gradients(dx, de.f32());
-    ops_.run(FmBackward{vectors_.x, vectors_.e, dz, to.x, to.e});
-    vectors_.finish_gradients(de.f32());
+    const auto to = vectors_.of(dx, de);
+    ops_.run(FmBackward{last_in_.x, last_in_.e, dz, to.x, to.e});
   }
 
   int64_t width() const override { return width_; }
@@ -39,6 +38,7 @@ class Fm final : public Interaction {
   DType compute_;
   int64_t width_, stride_ = 0;
   Buffer z_;
+  InteractionVectors::Pair last_in_;
   Matrix last_;
 };
 

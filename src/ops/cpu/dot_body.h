@@ -35,11 +35,11 @@ int64_t dot_scratch(int64_t vectors, int64_t width) {
 }
 
 template <class T>
-inline void load_vectors(const T* x, const float* e, int64_t vectors, int64_t width,
+inline void load_vectors(const T* x, const T* e, int64_t vectors, int64_t width,
                          const DotScratch& s) {
   for_pieces(width, [&]<int N>(int64_t c) { store<N>(s.v + c, load<N>(x + c)); });
   for (int64_t i = 1; i < vectors; ++i) {
-    const float* from = e + (i - 1) * width;
+    const T* from = e + (i - 1) * width;
     float* to = s.v + i * s.width;
     for_pieces(width, [&]<int N>(int64_t c) { store<N>(to + c, load<N>(from + c)); });
   }
@@ -126,16 +126,16 @@ inline T* multiply_triangle(const DotScratch& s, int64_t depth, int64_t i, int64
 }
 
 template <class T>
-void dot_forward_of(const Matrix& x, const MatrixView<const float>& e, const Matrix& z, int64_t r0,
-                    int64_t r1, float* scratch) {
+void dot_forward_of(const Matrix& x, const Matrix& e, const Matrix& z, int64_t r0, int64_t r1,
+                    float* scratch) {
   const int64_t width = x.cols;
   const int64_t vectors = 1 + e.cols / width;
   const DotScratch s(vectors, width, scratch);
   for (int64_t i = 0; i < dot_scratch(vectors, width); ++i) scratch[i] = 0;
   for (int64_t r = r0; r < r1; ++r) {
-    const T* from = static_cast<const T*>(x.data) + r * x.stride;
-    T* out = static_cast<T*>(z.data) + r * z.stride;
-    load_vectors(from, e.data + r * e.stride, vectors, width, s);
+    const T* from = row_of<T>(x, r);
+    T* out = row_of<T>(z, r);
+    load_vectors<T>(from, row_of<T>(e, r), vectors, width, s);
     transpose(s, vectors, width);
     for (int64_t c = 0; c < width; ++c) out[c] = from[c];
     out += width;
@@ -193,17 +193,15 @@ inline void load_product_gradients(const T* dz, int64_t vectors, const DotScratc
 }
 
 template <class T>
-void dot_backward_of(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
-                     const Matrix& dx, const MatrixView<float>& de, int64_t r0, int64_t r1,
-                     float* scratch) {
+void dot_backward_of(const Matrix& x, const Matrix& e, const Matrix& dz, const Matrix& dx,
+                     const Matrix& de, int64_t r0, int64_t r1, float* scratch) {
   const int64_t width = x.cols;
   const int64_t vectors = 1 + e.cols / width;
   const DotScratch s(vectors, width, scratch);
   for (int64_t i = 0; i < dot_scratch(vectors, width); ++i) scratch[i] = 0;
   for (int64_t r = r0; r < r1; ++r) {
-    const T* g = static_cast<const T*>(dz.data) + r * dz.stride;
-    load_vectors(static_cast<const T*>(x.data) + r * x.stride, e.data + r * e.stride, vectors,
-                 width, s);
+    const T* g = row_of<T>(dz, r);
+    load_vectors<T>(row_of<T>(x, r), row_of<T>(e, r), vectors, width, s);
     load_product_gradients(g + width, vectors, s);
     for (int64_t i = 0; i < vectors; i += kRowsTogether) {
       const int64_t rows = smaller(kRowsTogether, vectors - i);
@@ -212,12 +210,12 @@ void dot_backward_of(const Matrix& x, const MatrixView<const float>& e, const Ma
       for (int64_t k = 0; k < rows; ++k) {
         const float* sum = s.row + k * s.width;
         if (i + k == 0) {
-          T* to = static_cast<T*>(dx.data) + r * dx.stride;
+          T* to = row_of<T>(dx, r);
           for_pieces(width, [&]<int N>(int64_t c) {
             store<N>(to + c, load<N>(sum + c) + load<N>(g + c));
           });
         } else {
-          float* to = de.data + r * de.stride + (i + k - 1) * width;
+          T* to = row_of<T>(de, r) + (i + k - 1) * width;
           for_pieces(width, [&]<int N>(int64_t c) { store<N>(to + c, load<N>(sum + c)); });
         }
       }

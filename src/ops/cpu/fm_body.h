@@ -23,7 +23,7 @@ void fm_forward_of(const FmForward& o, int64_t r0, int64_t r1) {
   const int64_t width = o.x.cols;
   for (int64_t r = r0; r < r1; ++r) {
     const T* x = row_of<T>(o.x, r);
-    const float* e = o.e.data + r * o.e.stride;
+    const T* e = row_of<T>(o.e, r);
     T* z = row_of<T>(o.z, r);
     float fm = 0;
     for_pieces(width, [&]<int N>(int64_t c) {
@@ -46,9 +46,9 @@ void fm_backward_of(const FmBackward& o, int64_t r0, int64_t r1) {
   const int64_t width = o.x.cols;
   for (int64_t r = r0; r < r1; ++r) {
     const T* x = row_of<T>(o.x, r);
-    const float* e = o.e.data + r * o.e.stride;
+    const T* e = row_of<T>(o.e, r);
     const T* dz = row_of<T>(o.dz, r);
-    float* de = o.de.data + r * o.de.stride;
+    T* de = row_of<T>(o.de, r);
     const float g = load<1>(dz + width + o.e.cols);
     for_pieces(width, [&]<int N>(int64_t c) {
       Floats<N> sum = load<N>(x + c), error{};

@@ -56,19 +56,19 @@ struct Windows {
 };
 
 template <class T>
-void pool_row(const float* e, const Windows& w, T* y, int64_t n) {
+void pool_row(const T* e, const Windows& w, T* y, int64_t n) {
   for (int64_t k = 0; k < n; ++k) {
     float sum = 0;
-    for (int64_t c = w.begin(k); c < w.end(k); ++c) sum += e[c];
+    for (int64_t c = w.begin(k); c < w.end(k); ++c) sum += static_cast<float>(e[c]);
     y[k] = T(sum / static_cast<float>(w.end(k) - w.begin(k)));
   }
 }
 
 template <class T>
-void spread_row(const T* dy, const Windows& w, float* de, int64_t n) {
+void spread_row(const T* dy, const Windows& w, T* de, int64_t n) {
   for (int64_t k = 0; k < n; ++k) {
     const float share = static_cast<float>(dy[k]) / static_cast<float>(w.end(k) - w.begin(k));
-    std::fill(de + w.begin(k), de + w.end(k), share);
+    std::fill(de + w.begin(k), de + w.end(k), T(share));
   }
 }
 
@@ -80,7 +80,8 @@ void CpuOps::run(const AveragePoolForward& o) {
   parallel_ranges(threads_, y.rows, e.cols, kGrain, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
       dispatch_compute(y.type, [&]<class T>() {
-        pool_row(e.row(r), windows, static_cast<T*>(y.element(r, 0)), y.cols);
+        pool_row(static_cast<const T*>(e.element(r, 0)), windows, static_cast<T*>(y.element(r, 0)),
+                 y.cols);
       });
     }
   });
@@ -92,7 +93,8 @@ void CpuOps::run(const AveragePoolBackward& o) {
   parallel_ranges(threads_, dy.rows, de.cols, kGrain, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
       dispatch_compute(dy.type, [&]<class T>() {
-        spread_row(static_cast<const T*>(dy.element(r, 0)), windows, de.row(r), dy.cols);
+        spread_row(static_cast<const T*>(dy.element(r, 0)), windows,
+                   static_cast<T*>(de.element(r, 0)), dy.cols);
       });
     }
   });

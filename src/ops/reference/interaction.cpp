@@ -9,11 +9,11 @@ namespace {
 /// The vectors v0 = x, v1..vF = e of one sample.
 struct Vectors {
   const Matrix& x;
-  const MatrixView<const float>& e;
+  const Matrix& e;
   int64_t sample;
   int64_t count() const { return 1 + (x.cols == 0 ? 0 : e.cols / x.cols); }
   double at(int64_t vector, int64_t c) const {
-    return vector == 0 ? get(x, sample, c) : double{e(sample, (vector - 1) * x.cols + c)};
+    return vector == 0 ? get(x, sample, c) : get(e, sample, (vector - 1) * x.cols + c);
   }
 };
 
@@ -63,7 +63,7 @@ void ReferenceOps::run(const DotBackward& o) {
         if (i == 0) {
           set(dx, r, c, sum);
         } else {
-          de(r, (i - 1) * x.cols + c) = static_cast<float>(sum);
+          set(de, r, (i - 1) * x.cols + c, sum);
         }
       }
     }
@@ -76,7 +76,7 @@ void ReferenceOps::run(const AveragePoolForward& o) {
     for (int64_t k = 0; k < y.cols; ++k) {
       const Window w = window_of(k, e.cols, window);
       double sum = 0;
-      for (int64_t c = w.begin; c < w.end; ++c) sum += e(r, c);
+      for (int64_t c = w.begin; c < w.end; ++c) sum += get(e, r, c);
       set(y, r, k, sum / static_cast<double>(w.end - w.begin));
     }
   }
@@ -88,7 +88,7 @@ void ReferenceOps::run(const AveragePoolBackward& o) {
     for (int64_t k = 0; k < dy.cols; ++k) {
       const Window w = window_of(k, de.cols, window);
       const double share = get(dy, r, k) / static_cast<double>(w.end - w.begin);
-      for (int64_t c = w.begin; c < w.end; ++c) de(r, c) = static_cast<float>(share);
+      for (int64_t c = w.begin; c < w.end; ++c) set(de, r, c, share);
     }
   }
 }
@@ -160,7 +160,7 @@ void ReferenceOps::run(const FmBackward& o) {
       if (dx.data) set(dx, r, c, get(dz, r, c) + g * (sum - v.at(0, c)));
       for (int64_t i = 1; i < v.count(); ++i) {
         const double passed = get(dz, r, i * x.cols + c);
-        de(r, (i - 1) * x.cols + c) = static_cast<float>(passed + g * (sum - v.at(i, c)));
+        set(de, r, (i - 1) * x.cols + c, passed + g * (sum - v.at(i, c)));
       }
     }
   }

@@ -26,9 +26,9 @@ std::vector<ProductWork> mlp(int64_t inputs, const std::vector<int64_t>& sizes) 
   return products;
 }
 
-/// X and E, per sample. E is in fp32.
+/// X and E, per sample.
 double input_bytes(const InteractionInputs& in, double element) {
-  return element * real(in.dense) + 4.0 * real(in.embeddings);
+  return element * real(in.dense + in.embeddings);
 }
 
 /// Each input and output is read or written once, in both directions.

@@ -17,8 +17,9 @@ struct DotConfig {
   }
   InteractionCost cost(const InteractionInputs& in) const {
     if (in.dense > 0) return {};
-    // Copies of E1 and of the gradient of Z, with up to a row's alignment around them.
-    return {.kept = 5 * in.embeddings / in.features + width(in) + 64};
+    // A copy of E1 before Z, and one of the gradient of Z, with up to a row's alignment around
+    // them.
+    return {.kept = 2 * in.embeddings / in.features + width(in) + 64};
   }
 
   bool operator==(const DotConfig&) const = default;

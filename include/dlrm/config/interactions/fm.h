@@ -15,10 +15,7 @@ struct FmConfig {
   static constexpr bool embeddings_in_place() { return false; }
 
   int64_t width(const InteractionInputs& in) const { return in.dense + in.embeddings + 1; }
-  InteractionCost cost(const InteractionInputs& in) const {
-    if (in.dense > 0) return {};
-    return {.kept = 2 * in.embeddings / in.features};  // in bf16 a copy of E1, and its gradient
-  }
+  InteractionCost cost(const InteractionInputs&) const { return {}; }
 
   bool operator==(const FmConfig&) const = default;
 };

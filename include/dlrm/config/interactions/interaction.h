@@ -13,8 +13,8 @@
 ///   keys()              a tuple with a key for each option
 ///   width(in)           number of columns of Z
 ///   cost(in)            parameters and memory that it adds to the model
-///   embeddings_in_place()  true if lookups write E, and updates read dE, where the interaction
-///                       has them, in the type of activations; otherwise both are fp32
+///   embeddings_in_place()  true if E is a part of Z or of another input of products, and dE of a
+///                       gradient, so that no pass copies them
 ///   limits(in)          a list of OptionLimit, if bounds of options depend on the model
 namespace dlrm {
 
