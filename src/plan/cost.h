@@ -77,6 +77,7 @@ class CostModel {
   /// Ranks, or nodes.
   int world() const { return world_ / on_node_; }
   bool is_of_nodes() const { return on_node_ > 1; }
+  int ranks_per_unit() const { return on_node_; }
   const MachineSpeed& speed() const { return speed_; }
 
  private:

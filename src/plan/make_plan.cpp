@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -26,13 +27,14 @@ constexpr double kReplicatedShare = 0.05;
 /// Parts with fewer columns than kNarrowestColumns must lower the least seconds of the heaviest
 /// rank to this share.
 constexpr double kWorthNarrower = 0.995;
-/// A plan of nodes must have at most this share of the seconds of one of ranks, times a root of the
-/// fullest rank's bytes.
+/// A plan is better if its step times this root of the fullest rank's bytes is shorter.
+constexpr double kBytesMatter = 1.0 / 6;
+/// Plans are not considered whose heaviest rank is heavier than this multiple of another plan's.
+constexpr double kMostHeavier = 1.1;
+/// A plan of nodes must have at most this share of the step of one of ranks, and less if that is
+/// not simulated.
 constexpr double kWorthNodes = 0.98;
-constexpr double kBytesMatter = 0.125;
-/// Simulated steps that differ by less count as equal. Other estimates know less.
-constexpr double kNoLonger = 1.01;
-constexpr double kMuchShorter = 0.95;
+constexpr double kMuchLighter = 0.95;
 
 std::vector<Strategy> strategies_of(const RunConfig& config) {
   const std::vector<TableConfig>& tables = config.model.tables;
@@ -163,10 +165,16 @@ void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy
   }
 }
 
-/// Places tables on units of so many ranks, which are ranks or nodes.
-Plan place_tables(const RunConfig& config, int world, const PlanOptions& options, int unit) {
+/// On what tables are placed, and how.
+struct Units {
+  int ranks = 1;     ///< of a unit, which is a rank or a node
+  bool even = true;  ///< whether bytes matter more
+};
+
+/// Places tables on units.
+Plan place_tables(const RunConfig& config, int world, const PlanOptions& options, Units units) {
   const CostModel of_ranks(config, world, options);
-  const CostModel cost = of_ranks.of_nodes(unit);
+  const CostModel cost = of_ranks.of_nodes(units.ranks);
   std::vector<Strategy> strategies = strategies_of(config);
   const int64_t narrowest = narrowest_columns(config, of_ranks, strategies);
   choose_replicas(config, of_ranks, options, narrowest, strategies);
@@ -186,8 +194,9 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     if (!has_fixed_cut(strategies[t])) continue;
     place_fixed(config, cost, static_cast<int>(t), strategies[t], balance, plan);
   }
-  Placement placement(config, cost, balance, std::move(placed), std::move(may_cut), narrowest);
-  for (const Shard& shard : parts_in_nodes(config, cost, unit, placement.shards())) {
+  Placement placement(config, cost, balance, std::move(placed), std::move(may_cut), narrowest,
+                      units.even);
+  for (const Shard& shard : parts_in_nodes(config, cost, units.ranks, placement.shards())) {
     plan.shards.push_back(shard);
   }
   sort_plan(plan);
@@ -203,15 +212,15 @@ double fullest_rank(const RunConfig& config, const Plan& plan) {
 /// Placement knows a rank's room only approximately, since each row shard of a table has its own
 /// messages. If the memory table shows that the fullest rank lacks less than a tenth, the tables
 /// are placed again with that much less room.
-Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options, int unit) {
-  Plan plan = place_tables(config, world, options, unit);
+Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options, Units units) {
+  Plan plan = place_tables(config, world, options, units);
   const double available = whole_memory(options);
   if (available <= 0) return plan;
   PlanOptions tighter = options;
   double needed = fullest_rank(config, plan);
   for (int trial = 0; trial < 4 && needed > available && needed < 1.1 * available; ++trial) {
     tighter.rank_memory_bytes -= 1.5 * (needed - available);
-    Plan next = place_tables(config, world, tighter, unit);
+    Plan next = place_tables(config, world, tighter, units);
     const double next_needed = fullest_rank(config, next);
     if (next_needed >= needed) continue;
     plan = std::move(next);
@@ -227,38 +236,31 @@ bool uses_host(const Plan& plan) {
 }
 
 /// Places tables by the room of the device, or of both memories if some tables go to the host.
-Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& options, int unit) {
+Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& options, Units units) {
   PlanOptions room = options;
   room.rank_memory_bytes = device_budget(config, options);
   room.host_memory_bytes = 0;
-  Plan plan = fitted_plan(config, world, room, unit);
+  Plan plan = fitted_plan(config, world, room, units);
   choose_tiers(config, options, plan);
   if (room.rank_memory_bytes <= 0 || !uses_host(plan)) return plan;
   const double host = host_budget(config, options);
   room.host_memory_bytes = host > 0 ? host : std::numeric_limits<double>::infinity();
-  Plan over_both = fitted_plan(config, world, room, unit);
+  Plan over_both = fitted_plan(config, world, room, units);
   choose_tiers(config, options, over_both);
   const bool worse = fits_memory(config, plan, options) && !fits_memory(config, over_both, options);
   return worse ? plan : over_both;
 }
 
-/// How much longer a step of one plan is than that of another, and its heaviest rank heavier.
-struct Longer {
-  double step = 1;  ///< simulated; the heaviest rank if the machine file says too little for that
-  double heaviest = 1;
-  bool simulated = false;
-};
-Longer compare_steps(const RunConfig& config, const Plan& plan, const Plan& other,
-                     const PlanOptions& options) {
-  const CostModel cost(config, plan.world, options);
-  Longer longer;
-  longer.heaviest = heaviest_rank(config, plan, cost) / heaviest_rank(config, other, cost);
+bool has_simulation(const RunConfig& config) {
   const std::string& machine = config.sharding.machine;
-  longer.simulated =
-      !machine.empty() && read_machine(machine).speed.products(config.train.precision) > 0;
-  const auto step = [&](const Plan& of) { return simulate_step(config, of, options).step; };
-  longer.step = longer.simulated ? step(plan) / step(other) : longer.heaviest;
-  return longer;
+  return !machine.empty() && read_machine(machine).speed.products(config.train.precision) > 0;
+}
+
+/// Simulated seconds of a step. Those of the heaviest rank if the machine file says too little for
+/// that.
+double step_seconds(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+  if (has_simulation(config)) return simulate_step(config, plan, options).step;
+  return heaviest_rank(config, plan, CostModel(config, plan.world, options));
 }
 
 /// Tables that are cut over all ranks stay in the order of ranks.
@@ -269,7 +271,8 @@ void sum_in_nodes(const RunConfig& config, const PlanOptions& options, Plan& pla
   Plan with_sums = plan;
   plan_nodes(config, CostModel(config, plan.world, options), options.ranks_per_node, may_move,
              with_sums);
-  if (with_sums == plan || compare_steps(config, with_sums, plan, options).step >= 1) return;
+  if (with_sums == plan) return;
+  if (step_seconds(config, with_sums, options) >= step_seconds(config, plan, options)) return;
   // Sums need some more memory.
   const bool fits = fits_memory(config, with_sums, options);
   if (fits || !fits_memory(config, plan, options)) plan = std::move(with_sums);
@@ -285,19 +288,61 @@ bool may_place_on_nodes(const RunConfig& config, int world, const PlanOptions& o
   });
 }
 
-/// Places tables on nodes, and cuts each part among the node's ranks, if that is better than
-/// `plan`.
-void place_on_nodes(const RunConfig& config, const PlanOptions& options, Plan& plan) {
-  if (!may_place_on_nodes(config, plan.world, options)) return;
-  Plan on_nodes = plan_with_tiers(config, plan.world, options, options.ranks_per_node);
-  on_nodes.ranks_per_node = options.ranks_per_node;
-  if (!fits_memory(config, on_nodes, options) && fits_memory(config, plan, options)) return;
-  const Longer longer = compare_steps(config, on_nodes, plan, options);
-  const double most = longer.simulated ? (longer.heaviest > 1 ? 1 : kNoLonger) : kMuchShorter;
-  if (longer.step > most) return;
-  const double larger = fullest_rank(config, on_nodes) / fullest_rank(config, plan);
-  if (longer.step * std::pow(larger, kBytesMatter) > kWorthNodes) return;
-  plan = std::move(on_nodes);
+Plan plan_of(const RunConfig& config, int world, const PlanOptions& options, Units units) {
+  Plan plan = plan_with_tiers(config, world, options, units);
+  if (units.ranks > 1) {
+    plan.ranks_per_node = units.ranks;
+  } else {
+    sum_in_nodes(config, options, plan);
+  }
+  return plan;
+}
+
+struct Candidate {
+  Plan plan;
+  double heaviest = 0;  ///< seconds of the heaviest rank
+  double worth = 1;     ///< the share of another plan's step that this one must have
+  double score = 0;
+};
+
+/// Plans of ranks and, if that is possible, of nodes. If steps can be simulated, bytes matter less
+/// in the first of each.
+std::vector<Candidate> candidates(const RunConfig& config, int world, const PlanOptions& options) {
+  const bool simulated = has_simulation(config);
+  const CostModel cost(config, world, options);
+  std::vector<Candidate> found;
+  for (const int ranks : {1, options.ranks_per_node}) {
+    if (ranks != 1 && !may_place_on_nodes(config, world, options)) continue;
+    const double worth = ranks == 1 ? 1 : simulated ? kWorthNodes : kMuchLighter;
+    for (const bool even : {false, true}) {
+      if (!even && !simulated) continue;
+      Plan plan = plan_of(config, world, options, {ranks, even});
+      const double heaviest = heaviest_rank(config, plan, cost);
+      found.push_back({std::move(plan), heaviest, worth});
+    }
+  }
+  return found;
+}
+
+/// Of the plans that fit, if there are any, and whose heaviest rank is light, the one with the
+/// least product of the step and a root of the fullest rank's bytes.
+Plan best_plan(const RunConfig& config, int world, const PlanOptions& options) {
+  std::vector<Candidate> plans = candidates(config, world, options);
+  const auto fits = [&](const Candidate& c) { return fits_memory(config, c.plan, options); };
+  if (std::any_of(plans.begin(), plans.end(), fits)) std::erase_if(plans, std::not_fn(fits));
+  const auto lighter = [](const Candidate& a, const Candidate& b) {
+    return a.heaviest < b.heaviest;
+  };
+  const double most =
+      kMostHeavier * std::min_element(plans.begin(), plans.end(), lighter)->heaviest;
+  std::erase_if(plans, [&](const Candidate& c) { return c.heaviest > most; });
+  if (plans.size() == 1) return std::move(plans.front().plan);
+  for (Candidate& c : plans) {
+    const double step = step_seconds(config, c.plan, options);
+    c.score = step / c.worth * std::pow(fullest_rank(config, c.plan), kBytesMatter);
+  }
+  const auto better = [](const Candidate& a, const Candidate& b) { return a.score < b.score; };
+  return std::move(std::min_element(plans.begin(), plans.end(), better)->plan);
 }
 
 }  // namespace
@@ -310,9 +355,7 @@ Plan make_plan(const RunConfig& given, int world, const PlanOptions& options) {
     choose_tiers(config, options, plan);
     return plan;
   }
-  Plan plan = plan_with_tiers(config, world, options, 1);
-  sum_in_nodes(config, options, plan);
-  place_on_nodes(config, options, plan);
+  Plan plan = best_plan(config, world, options);
   check_plan(plan, config.model, "sharding");
   const std::string& machine = config.sharding.machine;
   if (!machine.empty()) plan.machine = read_machine(machine).hash;

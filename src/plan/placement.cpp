@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "memory.h"
+#include "rank_fill.h"
 
 namespace dlrm {
 namespace {
@@ -30,17 +31,30 @@ constexpr double kEvenBytes = 1.08;
 /// Sizes of parts that are tried then, as multiples of the mean bytes of a rank.
 constexpr double kByteShares[] = {1, 4, 1.0 / 2, std::numeric_limits<double>::infinity()};
 /// A plan is better if seconds times this root of the bytes are less, both over the mean.
-constexpr double kBytesMatter = 0.25;
-constexpr double kGood = 1.06;
+constexpr double kBytesMatter = 0.25, kBytesMatterMore = 0.5;
+constexpr double kWorthEvener = 0.99;
+constexpr double kGood = 1.08;
 /// Seconds above this multiple of the least matter more, by this power.
 constexpr double kEven = 1.1;
 constexpr double kExcessMatters = 4;
+/// Seconds that ranks are filled to, as multiples of the least, and the smallest and the largest
+/// room that is tried, as multiples of the mean bytes.
+constexpr double kFullRanks[] = {1.01, 1.03, 1.05, 1.08, kEven, 1.13};
+constexpr double kLeastRoom = 1.04, kMostRoom = 4;
+constexpr int kRooms = 8;
+constexpr double kRoomError = 1.02;
+/// Sizes of parts whose columns are tried, as multiples of the least seconds.
+constexpr double kFilledParts[] = {1, 1.0 / 2, 1.0 / 4};
+/// Seconds up to which bytes are evened if that makes a plan better, as multiples of the least.
+constexpr double kEvening[] = {1.05, kEven};
 /// Room in which pieces are placed at first if memory is unknown, as a multiple of the mean.
 constexpr double kUnknownRoom = 1.3;
 /// Cuts whose mean is above this multiple of the least seconds are not tried.
 constexpr double kMostCuts = 1.15;
 /// No more trials begin after so much work: 1 for a piece, more for a change.
-constexpr int64_t kMostWork = 60000;
+constexpr int64_t kMostWork = 200000;
+/// For each rank.
+constexpr int64_t kWorkOfFilling = 2;
 constexpr int64_t kWorkOfChange = 10;
 /// On nodes a change tries several cuts.
 constexpr int64_t kWorkOfChangeOnNodes = 40;
@@ -48,9 +62,14 @@ constexpr int64_t kWorkOfChangeOnNodes = 40;
 }  // namespace
 
 Placement::Placement(const RunConfig& config, const CostModel& cost, Balance start,
-                     std::vector<int> tables, const std::vector<char>& may_cut, int64_t narrowest)
+                     std::vector<int> tables, const std::vector<char>& may_cut, int64_t narrowest,
+                     bool even)
     : config_(config),
       cost_(cost),
+      even_(even),
+      common_(even ? common_bytes(config, cost.world() * cost.ranks_per_unit()) -
+                         library_bytes(config)
+                   : 0),
       start_(std::move(start)),
       tables_(std::move(tables)),
       may_cut_(config.model.tables.size(), 0),
@@ -102,6 +121,14 @@ Refinement Placement::placed(const Cuts& cuts, double room) {
   std::vector<Piece> pieces;
   for (size_t i = 0; i < tables_.size(); ++i) append_pieces(i, cuts[i], pieces);
   work_ += static_cast<int64_t>(pieces.size());
+  Balance balance = start_;
+  balance.set_capacity(room);
+  place(pieces, balance);
+  return {config_, cost_, std::move(pieces), balance, may_cut_, narrowest_};
+}
+
+/// Places the pieces, the largest first, each on the lightest rank that has room.
+void Placement::place(std::vector<Piece>& pieces, Balance& balance) const {
   double seconds = 0, bytes = 0;
   for (const Piece& piece : pieces) {
     seconds += piece.seconds;
@@ -113,9 +140,9 @@ Refinement Placement::placed(const Cuts& cuts, double room) {
   };
   std::stable_sort(pieces.begin(), pieces.end(),
                    [&](const Piece& a, const Piece& b) { return weight(a) > weight(b); });
-  Balance balance = start_;
-  balance.set_capacity(room > 0 ? room
-                                : kUnknownRoom * (bytes + start_.total_bytes()) / start_.world());
+  if (balance.capacity() <= 0) {
+    balance.set_capacity(kUnknownRoom * (bytes + start_.total_bytes()) / start_.world());
+  }
   balance.set_slack(kEqualLoads * (start_.mean_load() + seconds / start_.world()));
   // Pieces of one table are placed in a few runs, so the taken ranks seldom change.
   std::unordered_map<int, std::vector<int>> owners;
@@ -132,12 +159,20 @@ Refinement Placement::placed(const Cuts& cuts, double room) {
     balance.take(piece.shard.rank);
     balance.add(piece.shard.rank, piece.seconds, piece.bytes);
   }
-  return {config_, cost_, std::move(pieces), balance, may_cut_, narrowest_};
 }
 
 /// The lightest plan that needs at most `room` on each rank.
 std::vector<Piece> Placement::within(double room) {
   std::optional<Refinement> best;
+  const auto consider = [&](Refinement plan) {
+    const double over = std::max(plan.most_bytes(), room);
+    const double best_over = best ? std::max(best->most_bytes(), room) : 0;
+    if (best && (over > best_over ||
+                 (over == best_over && plan.most_seconds() > kWorthFiner * best->most_seconds()))) {
+      return;
+    }
+    best.emplace(std::move(plan));
+  };
   for (const double part : kParts) {
     if (best && best->most_bytes() <= room &&
         (work_ > kMostWork || best->most_seconds() <= kNear * least_)) {
@@ -147,45 +182,59 @@ std::vector<Piece> Placement::within(double room) {
     next.lower_bytes(room, std::numeric_limits<double>::infinity());
     next.lower_seconds(kNear * least_, std::max(room, next.most_bytes()));
     work_ += change_work_ * next.changes();
-    const double over = std::max(next.most_bytes(), room);
-    const double best_over = best ? std::max(best->most_bytes(), room) : 0;
-    if (best && (over > best_over ||
-                 (over == best_over && next.most_seconds() > kWorthFiner * best->most_seconds()))) {
-      continue;
-    }
-    best.emplace(std::move(next));
+    consider(std::move(next));
   }
-  even_bytes(*best);
+  even_bytes(*best, kNear);
+  if (!even_ || best->most_bytes() <= even_bytes_of(*best)) return best->pieces();
+  const double most = std::max(kNear, best->most_seconds() / least_);
+  for_fillings({&most, 1}, [&](Refinement& plan) {
+    even_bytes(plan, most);
+    const bool fits = plan.most_bytes() <= std::max(room, best->most_bytes());
+    if (fits && plan.most_bytes() < best->most_bytes()) best = plan;
+    return true;
+  });
   return best->pieces();
 }
 
-/// Evens bytes without more seconds for the heaviest rank.
-void Placement::even_bytes(Refinement& plan) const {
-  plan.trade_bytes(kEvenBytes * plan.mean_bytes(), std::max(plan.most_seconds(), kNear * least_));
+/// Evens bytes without more seconds for the heaviest rank, or with so many multiples of the least.
+void Placement::even_bytes(Refinement& plan, double most) {
+  const int64_t before = plan.changes();
+  plan.trade_bytes(even_bytes_of(plan), std::max(plan.most_seconds(), most * least_));
+  work_ += change_work_ * (plan.changes() - before);
+}
+
+/// The most bytes of a rank that count as even.
+double Placement::even_bytes_of(const Refinement& plan) const {
+  return kEvenBytes * (plan.mean_bytes() + common_) - common_;
+}
+
+/// Keeps the plan if it is better than the best so far.
+void Placement::consider(const Refinement& plan) {
+  const double seconds = std::max(kNear, plan.most_seconds() / least_);
+  const double bytes =
+      std::max(kEvenBytes, (common_ + plan.most_bytes()) / (common_ + plan.mean_bytes()));
+  const double score = seconds * std::pow(std::max(seconds / kEven, 1.0), kExcessMatters) *
+                       std::pow(bytes, even_ ? kBytesMatterMore : kBytesMatter);
+  if (score > (even_ ? kWorthEvener : kWorthFiner) * best_score_) return;
+  best_ = plan;
+  best_score_ = score;
+}
+
+bool Placement::is_enough(int64_t most_work) const {
+  return best_ && (work_ >= most_work || best_score_ <= kGood);
 }
 
 /// A light plan in which bytes are even.
 std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-  std::optional<Refinement> best;
-  double best_score = std::numeric_limits<double>::infinity();
-  const auto consider = [&](const Refinement& plan) {
-    const double seconds = std::max(kNear, plan.most_seconds() / least_);
-    const double bytes = std::max(kEvenBytes, plan.most_bytes() / plan.mean_bytes());
-    const double score = seconds * std::pow(std::max(seconds / kEven, 1.0), kExcessMatters) *
-                         std::pow(bytes, kBytesMatter);
-    if (score > kWorthFiner * best_score) return;
-    best = plan;
-    best_score = score;
-  };
   for (const double part : kParts) {
     for (const double share : kByteShares) {
-      if (best && (work_ >= most_work || best_score <= kGood)) break;
+      if (is_enough(most_work)) break;
       double mean = 0;
       const Cuts cuts = cuts_of(part * least_, share * mean_bytes, &mean);
-      if (mean > kMostCuts * least_ && (best || !std::isinf(share))) continue;
+      if (mean > kMostCuts * least_ && (best_ || !std::isinf(share))) continue;
       Refinement plan = placed(cuts, 0);
-      const double even = kEvenBytes * plan.mean_bytes();
+      const double even = even_bytes_of(plan);
       plan.lower_seconds(kNear * least_, even);
       plan.lower_bytes(even, std::max(plan.most_seconds(), kNear * least_));
       plan.lower_seconds(kNear * least_, std::max(even, plan.most_bytes()));
@@ -196,9 +245,88 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
       plan.lower_bytes(even, std::max(plan.most_seconds(), kEven * least_));
       consider(plan);
     }
+    if (part != 1 || !even_) continue;
+    for_fillings(kFullRanks, [&](const Refinement& plan) {
+      consider(plan);
+      return !is_enough(most_work);
+    });
   }
-  even_bytes(*best);
-  return best->pieces();
+  even_bytes(*best_, kNear);
+  for (const double most : kEvening) {
+    if (best_->most_bytes() <= even_bytes_of(*best_)) break;
+    Refinement plan = *best_;
+    even_bytes(plan, most);
+    consider(plan);
+  }
+  return best_->pieces();
+}
+
+/// Places the tables that may not be cut by rows of any number, and returns strips of the others.
+std::vector<Shard> Placement::begin_filling(const Cuts& cuts, Balance& balance,
+                                            std::vector<Piece>& pieces) const {
+  const bool rowwise = traits_of(config_.train.sparse_optimizer.type).rowwise();
+  std::vector<Shard> strips;
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    if (!may_cut_[static_cast<size_t>(tables_[i])] || (rowwise && cuts[i].columns > 1)) {
+      append_pieces(i, cuts[i], pieces);
+      continue;
+    }
+    for (const Shard& strip : cut_table(table(i), tables_[i], {1, cuts[i].columns})) {
+      strips.push_back(strip);
+    }
+  }
+  place(pieces, balance);
+  return strips;
+}
+
+/// Calls `use` with plans whose ranks are filled with rows one after the other, up to multiples of
+/// the least seconds.
+template <class Use>
+void Placement::for_fillings(View<const double> multiples, const Use& use) {
+  std::vector<std::vector<int>> tried;
+  for (const double part : kFilledParts) {
+    const Cuts cuts = cuts_of(part * least_, std::numeric_limits<double>::infinity());
+    std::vector<int> columns;
+    for (const Cut& cut : cuts) columns.push_back(cut.columns);
+    if (std::find(tried.begin(), tried.end(), columns) != tried.end()) continue;
+    tried.push_back(columns);
+    Balance start = start_;
+    std::vector<Piece> placed;
+    const std::vector<Shard> strips = begin_filling(cuts, start, placed);
+    if (strips.empty()) continue;
+    const RankFill fill(config_, cost_, start, strips);
+    for (const double full : multiples) {
+      std::optional<Refinement> plan = filled(fill, start, placed, full * least_);
+      if (plan && !use(*plan)) return;
+    }
+  }
+}
+
+/// Ranks are filled up to `seconds`, and to as few bytes as that leaves possible.
+std::optional<Refinement> Placement::filled(const RankFill& fill, const Balance& start,
+                                            const std::vector<Piece>& placed, double seconds) {
+  const double mean_bytes = least_bytes() / start_.world();
+  std::optional<std::vector<Piece>> pieces;
+  double little = kLeastRoom, much = kMostRoom;
+  for (int room = 0; room < kRooms && much > kRoomError * little; ++room) {
+    if (work_ > kMostWork) return std::nullopt;
+    const double next = room == 0 ? little : room == 1 ? much : std::sqrt(little * much);
+    std::optional<std::vector<Piece>> found = fill.within(seconds, next * mean_bytes);
+    work_ += kWorkOfFilling * static_cast<int64_t>(start_.world());
+    if (room == 1 && !found) break;
+    (found ? much : little) = next;
+    if (found) pieces = std::move(found);
+  }
+  if (!pieces) return std::nullopt;
+  Balance balance = start;
+  for (const Piece& piece : *pieces) {
+    balance.add(piece.shard.rank, piece.seconds, piece.bytes);
+  }
+  pieces->insert(pieces->end(), placed.begin(), placed.end());
+  Refinement plan(config_, cost_, std::move(*pieces), balance, may_cut_, narrowest_);
+  plan.lower_seconds(kNear * least_, std::max(plan.most_bytes(), even_bytes_of(plan)));
+  work_ += change_work_ * plan.changes();
+  return plan;
 }
 
 /// Bytes of all tables, uncut. No plan needs fewer.

@@ -210,7 +210,7 @@ TEST(Bound, RanksWithFewSamplesHaveFewShards) {
   };
   for (const Case& c : {Case{shipped("criteo_kaggle"), 2, 1.7},
                         {shipped("quickstart"), 2, 1.1},
-                        {shipped("synthetic/tiny"), 4, 1.2}}) {
+                        {shipped("synthetic/tiny"), 6, 1.2}}) {
     const Plan plan = make_plan(c.config, 512);
     const PlanRatios ratios = plan_ratios(c.config, plan, {});
     EXPECT_LE(plan.shards.size(), c.shards * 512);

@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"b48fe996e7fc97a0", "6c59328da0abf9e6", "f887c9bd631182d0",
-                                      "a8528e843b7acca5", "9036f15f44a6c332", "63e8a23c446265a9",
-                                      "eaeb7fa578e700fa", "74c2e55fa8cb1f7f", "378837f09c198ff7",
-                                      "c0faf22426227a19", "8b3d30f4badf5e42", "a002fc53a0a50f0f"}));
+            (std::vector<std::string>{"f321abf6046b599a", "ec4e5a76f31b09d1", "0735044a4b0b87e6",
+                                      "f36eec0e524481bb", "b0bd7bea6f141fde", "088abb4c9409f739",
+                                      "142962d903749cbd", "1af10761dbdceaf1", "d92aa21f9fba5bbf",
+                                      "08eae4a91bd7c537", "f0edae4d6a650dba", "d8f65a06edb3f0cd"}));
 }
 
 }  // namespace

@@ -166,14 +166,14 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
       std::ofstream(std::string(folder) + "/" + kind) << text;
     }
   }
-  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "43b1ebcf990bbd5e"},
-                                                        {"chosen batch", "3230119dec5f5f4b"},
-                                                        {"chosen caches", "2780efccf916826d"},
-                                                        {"largest", "5a6c99f4c471d737"},
-                                                        {"limited report", "a4741cd23e67344c"},
-                                                        {"machine report", "5ad61513f456f150"},
-                                                        {"report", "1a7f614fa5d06b6f"},
-                                                        {"steps", "1b411921e7b0a4c6"},
+  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "5164689e01aa5403"},
+                                                        {"chosen batch", "51ac61d055467c38"},
+                                                        {"chosen caches", "f9efb8968ec56eba"},
+                                                        {"largest", "28ce990cfbe3d812"},
+                                                        {"limited report", "e3926138fca2cb51"},
+                                                        {"machine report", "a6a362901569ef90"},
+                                                        {"report", "55007fa56b4df524"},
+                                                        {"steps", "2e6a7fb1b41dd426"},
                                                         {"unfused steps", "66e8387a3fc568a9"}}));
 }
 

@@ -81,7 +81,7 @@ memory of rank 2, the fullest, GiB:
   total                                      1.352
   available                                  1.200
   largest there: 'columns' rows [0, 2097152) columns [16, 64) 0.750 GiB, 'grid' rows [0, 4194304) columns [0, 16) 0.500 GiB, 'small' (data-parallel) 0.000 GiB
-  would fit: sharding.strategy: auto on 4 ranks, which cuts 'columns', 'grid', 'whole'
+  would fit: sharding.strategy: auto on 4 ranks, which cuts 'rows', 'columns', 'grid', 1 more
 does not fit: needs 1.352 GiB a rank of 1.200 GiB
 )");
 }
@@ -217,7 +217,7 @@ memory of rank 1, the fullest, GiB:
   total of the host's memory                 0.750
   available                                  0.250
   largest there: 'rows' rows [2097152, 8388608) columns [0, 16) (host) 0.750 GiB, 'columns' rows [0, 2097152) columns [0, 16) 0.250 GiB, 'small' (data-parallel) 0.000 GiB
-  would fit: sharding.strategy: auto on 4 ranks, which cuts 'columns', 'grid', 'whole'
+  would fit: sharding.strategy: auto on 4 ranks, which cuts 'rows', 'columns', 'grid', 1 more
 does not fit: needs 1.372 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.250 GiB in the host's memory
 )");
 }

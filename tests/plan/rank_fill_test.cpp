@@ -1,0 +1,121 @@
+// Filling ranks one after the other with rows.
+#include "plan/rank_fill.h"
+
+#include "plan/shards.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+/// Whole tables as strips.
+std::vector<Shard> strips_of(const RunConfig& config) {
+  std::vector<Shard> strips;
+  for (size_t t = 0; t < config.model.tables.size(); ++t) {
+    const TableConfig& table = config.model.tables[t];
+    strips.push_back({static_cast<int>(t), {0, table.rows}, {0, table.dim}, 0});
+  }
+  return strips;
+}
+
+struct Sums {
+  double seconds = 0, bytes = 0, most_seconds = 0, most_bytes = 0;
+};
+Sums sums_of(const std::vector<Piece>& pieces, int world) {
+  std::vector<Sums> ranks(static_cast<size_t>(world));
+  Sums all;
+  for (const Piece& piece : pieces) {
+    Sums& rank = ranks[static_cast<size_t>(piece.shard.rank)];
+    rank.seconds += piece.seconds;
+    rank.bytes += piece.bytes;
+    all.seconds += piece.seconds;
+    all.bytes += piece.bytes;
+  }
+  for (const Sums& rank : ranks) {
+    all.most_seconds = std::max(all.most_seconds, rank.seconds);
+    all.most_bytes = std::max(all.most_bytes, rank.bytes);
+  }
+  return all;
+}
+
+Plan plan_of(const std::vector<Piece>& pieces, int world) {
+  Plan plan;
+  plan.world = world;
+  for (const Piece& piece : pieces) plan.shards.push_back(piece.shard);
+  sort_plan(plan);
+  return plan;
+}
+
+/// A table with most of the rows, and one with most of the lookups.
+RunConfig rows_and_lookups() {
+  return config_of({table("rows", 1 << 20, 16, {2}), table("lookups", 60000, 16, {50})}, 4096);
+}
+
+TEST(RankFill, RanksHaveEqualSecondsAndBytesOfDifferentTables) {
+  const RunConfig config = rows_and_lookups();
+  for (const int world : {2, 5, 16}) {
+    const CostModel cost(config, world, {});
+    const Balance start(world, 0);
+    const RankFill fill(config, cost, start, strips_of(config));
+    // What two shards on each rank need altogether.
+    double seconds = 0, bytes = 0;
+    for (const TableConfig& each : config.model.tables) {
+      seconds += cost.shard(each, each.rows / world, 16);
+      bytes += cost.bytes(each, each.rows / world, 16);
+    }
+    const auto pieces = fill.within(1.05 * seconds, 1.1 * bytes);
+    ASSERT_TRUE(pieces) << world;
+    const Sums sums = sums_of(*pieces, world);
+    EXPECT_LE(sums.most_seconds, 1.05 * seconds) << world;
+    EXPECT_LE(sums.most_bytes, 1.1 * bytes) << world;
+    EXPECT_NO_THROW(check_plan(plan_of(*pieces, world), config.model, "plan"));
+    EXPECT_LE(pieces->size(), static_cast<size_t>(2 * world + 1));
+  }
+}
+
+TEST(RankFill, FindsNoPlanIfThereIsTooLittleOfEither) {
+  const RunConfig config = rows_and_lookups();
+  const CostModel cost(config, 4, {});
+  const Balance start(4, 0);
+  const RankFill fill(config, cost, start, strips_of(config));
+  const auto pieces = fill.within(1, 1e12);
+  ASSERT_TRUE(pieces);
+  const Sums sums = sums_of(*pieces, 4);
+  EXPECT_TRUE(fill.within(1.1 * sums.seconds, 1.1 * sums.bytes));
+  EXPECT_FALSE(fill.within(0.2 * sums.seconds, sums.bytes));
+  EXPECT_FALSE(fill.within(sums.seconds, 0.2 * sums.bytes));
+}
+
+/// Rank 0 has nearly all that it may have.
+TEST(RankFill, CountsWhatRanksHaveAlready) {
+  const RunConfig config = rows_and_lookups();
+  const CostModel cost(config, 3, {});
+  Balance start(3, 0);
+  const double seconds = cost.shard(config.model.tables[1], 60000, 16);
+  const double bytes = cost.bytes(config.model.tables[0], 1 << 20, 16);
+  start.add(0, 0.9 * seconds, 0.1 * bytes);
+  const auto pieces = RankFill(config, cost, start, strips_of(config)).within(seconds, bytes);
+  ASSERT_TRUE(pieces);
+  double first = 0;
+  for (const Piece& piece : *pieces) first += piece.shard.rank == 0 ? piece.seconds : 0;
+  EXPECT_LE(first, 0.1 * seconds);
+}
+
+/// Both halves of the columns would fit on a rank.
+TEST(RankFill, ARankHasOnePartOfATable) {
+  const RunConfig config = config_of({table("wide", 1000, 32, {4}), table("b", 1000, 16)}, 4096);
+  const CostModel cost(config, 4, {});
+  const Balance start(4, 0);
+  const std::vector<Shard> strips = {
+      {0, {0, 1000}, {0, 16}, 0}, {0, {0, 1000}, {16, 32}, 0}, {1, {0, 1000}, {0, 16}, 0}};
+  const auto pieces = RankFill(config, cost, start, strips).within(1, 1e12);
+  ASSERT_TRUE(pieces);
+  EXPECT_EQ(pieces->size(), 3u);
+  std::vector<int> of_wide;
+  for (const Piece& piece : *pieces) {
+    if (piece.shard.table == 0) of_wide.push_back(piece.shard.rank);
+  }
+  EXPECT_EQ(of_wide, (std::vector<int>{0, 1}));
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test
