@@ -35,6 +35,8 @@ constexpr double kMostHeavier = 1.1;
 /// not simulated.
 constexpr double kWorthNodes = 0.98;
 constexpr double kMuchLighter = 0.95;
+/// Ranks for which two plans of ranks, and two of nodes, are made and simulated.
+constexpr int kMostWithTwoPlans = 1024;
 
 std::vector<Strategy> strategies_of(const RunConfig& config) {
   const std::vector<TableConfig>& tables = config.model.tables;
@@ -306,7 +308,7 @@ struct Candidate {
 };
 
 /// Plans of ranks and, if that is possible, of nodes. If steps can be simulated, bytes matter less
-/// in the first of each.
+/// in the first of each. It is left out for many ranks, because each plan takes time.
 std::vector<Candidate> candidates(const RunConfig& config, int world, const PlanOptions& options) {
   const bool simulated = has_simulation(config);
   const CostModel cost(config, world, options);
@@ -315,7 +317,7 @@ std::vector<Candidate> candidates(const RunConfig& config, int world, const Plan
     if (ranks != 1 && !may_place_on_nodes(config, world, options)) continue;
     const double worth = ranks == 1 ? 1 : simulated ? kWorthNodes : kMuchLighter;
     for (const bool even : {false, true}) {
-      if (!even && !simulated) continue;
+      if (!even && (!simulated || world > kMostWithTwoPlans)) continue;
       Plan plan = plan_of(config, world, options, {ranks, even});
       const double heaviest = heaviest_rank(config, plan, cost);
       found.push_back({std::move(plan), heaviest, worth});
