@@ -108,6 +108,7 @@ class AllToAllPooling final : public BagPooling {
         const bool alone = in_one_block(batch, block);
         copy.dst_rows = samples_of(batch, requested);
         copy.accumulate = !alone;
+        copy.apart = alone;
         if (block.first_row == 0 && !alone) copies.push_back(zero(copy, e.rows));
       }
       if (copy.rows > 0) copies.push_back(copy);

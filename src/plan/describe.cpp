@@ -235,18 +235,19 @@ std::string machine_lines(const RunConfig& config, const Plan& plan, const PlanO
                     step.local_bytes / kMiB, step.network_bytes / kMiB);
 }
 
-/// How the host gives a GPU the work of a step: as graphs, or operation by operation.
-std::string launch_line(const RunConfig& config, const Plan& plan) {
+/// How the host gives a GPU the work of a step: as graphs, or operation by operation. The same for
+/// all plans of so many ranks.
+std::string launch_line(const RunConfig& config, int world) {
   if (!plans_for_gpu(config)) return "";
   const bool staged = config.comm == CommKind::kStaged || config.comm == CommKind::kMpi;
-  if (plan.world > 1 && staged) {
+  if (world > 1 && staged) {
     return "steps are queued operation by operation, because vectors pass through the host\n";
   }
   std::vector<const char*> conditions;
-  if (plan.world > 1 && config.comm == CommKind::kAuto) {
+  if (world > 1 && config.comm == CommKind::kAuto) {
     conditions.push_back("if NCCL connects the ranks");
   }
-  if (plan.world > 1 && config.routing.mode == RoutingMode::kFixed) {
+  if (world > 1 && config.routing.mode == RoutingMode::kFixed) {
     conditions.push_back("unless bags vary in length (fixed routing)");
   }
   return fmt::format("steps are launched as graphs{}{}\n", conditions.empty() ? "" : " ",
@@ -372,7 +373,7 @@ void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
   const PlanRatios ratios = plan_ratios(config, plan, options);
   text += fmt::format("heaviest rank over a lower bound: cost {:.2f}, memory {:.2f}\n", ratios.cost,
                       ratios.memory);
-  text += launch_line(config, plan);
+  text += launch_line(config, plan.world);
   text += launches_line(config, plan);
   bool fits = true;
   text += describe_memory(config, plan, options, &fits);

@@ -320,11 +320,12 @@ class TableLaunches {
         of_all.insert({shard->columns.begin, shard->columns.end});
       }
     }
-    // Zeros are written before lists, unless each bag is in one list.
+    // Zeros are written before lists.
     for (const Shard* shard : shards) {
-      if (alone || shard->rows.begin > 0) continue;
+      if (shard->rows.begin > 0) continue;
       of_all.insert({shard->columns.begin, shard->columns.end});
     }
+    if (alone) return {1, true};
     for (const auto& [begin, end] : of_all) count(begin, end);
     int most = 0, now = 0;
     for (const auto& [column, change] : changes) most = std::max(most, now += change);

@@ -167,6 +167,19 @@ std::vector<Case> all_cases() {
 INSTANTIATE_TEST_SUITE_P(Embedding, NodeSumPlans, ::testing::ValuesIn(all_cases()),
                          [](const auto& info) { return name_of(info.param); });
 
+/// Without sums: the vectors of each row shard are copied in one launch, in any order.
+TEST(RowShards, OfBagsWithOneIdTrainOnGpusToTheWeightsOfOneRank) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  const Tables tables{table_of("a", 300, 7, {1}, Pooling::kSum),
+                      table_of("b", 90, 16, {1, 1}, Pooling::kMean)};
+  const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
+  const MadeUpBags bags(tables, /*variable=*/false);
+  const Tensors expected = train_all(plan_of("table", tables, 1), options, bags, kBatches);
+  for (const char* cuts : {"row", "grid"}) {
+    expect_near(train_on_gpus(plan_of(cuts, tables, 4), options, bags), expected, 1e-5f);
+  }
+}
+
 /// A table with a row on each of `ranks`, and E of a bag of all rows. Values that fp32 cannot hold
 /// beside larger ones show the order of sums.
 float sum_of(const std::vector<float>& rows, const std::vector<int>& ranks, int world,

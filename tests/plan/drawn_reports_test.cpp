@@ -170,9 +170,9 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen batch", "51ac61d055467c38"},
                                                         {"chosen caches", "f9efb8968ec56eba"},
                                                         {"largest", "28ce990cfbe3d812"},
-                                                        {"limited report", "e3926138fca2cb51"},
-                                                        {"machine report", "a6a362901569ef90"},
-                                                        {"report", "55007fa56b4df524"},
+                                                        {"limited report", "86e1afaff02de4a4"},
+                                                        {"machine report", "2a480137ff5160dd"},
+                                                        {"report", "4a872ea5907908d2"},
                                                         {"steps", "2e6a7fb1b41dd426"},
                                                         {"unfused steps", "66e8387a3fc568a9"}}));
 }

@@ -18,11 +18,11 @@ namespace dlrm {
 ///          more if an activation is not fused: only relu is, and in bf16 gelu.
 /// return   on several ranks, or if rows are cut on one, k to copy vectors to E. A row shard that
 ///          returns only some of the bags takes a launch of its own after those of the same columns
-///          before it, and after zeros are written. If E is bf16, partial vectors are added apart
-///          and rounded with the other copies. With node sums 3k.
+///          before it, and after zeros are written, unless bags have one id. If E is bf16, partial
+///          vectors are added apart and rounded with the other copies. With node sums 3k.
 /// sort     5k + 2l for shards, and the same for data-parallel tables.
 /// interact dot, fm: k. concat: k for X, and k for a pool. cross: k for X, and 2l + k for each
-///          layer. Without X dot and fm copy the first vector in bf16: k.
+///          layer. Without X dot copies the gradient of Z: k.
 /// top      as bottom, without the copy.
 /// loss     3k.
 /// backward for each layer its product l and 2k of sums for a bias; the product of the input
