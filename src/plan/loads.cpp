@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/plan.h"
@@ -39,13 +41,34 @@ void add_replicas(const RunConfig& config, const Plan& plan, std::vector<RankLoa
   }
 }
 
-/// Whether other shards have some of the shard's rows, but not all of them, or others besides.
-bool overlaps_in_part(const Plan& plan, const Shard& shard) {
-  return std::any_of(plan.shards.begin(), plan.shards.end(), [&](const Shard& other) {
-    return other.table == shard.table && other.rows != shard.rows &&
-           other.rows.begin < shard.rows.end && shard.rows.begin < other.rows.end;
-  });
-}
+/// The shards of which other shards have some rows, but not all of them, or others besides.
+class PartialOverlaps {
+ public:
+  explicit PartialOverlaps(const Plan& plan) {
+    for (const Shard& shard : plan.shards) found_[key_of(shard)] = false;
+    // They are sorted by tables, first rows and last rows.
+    int table = -1;
+    int64_t end = 0;  // of the table's rows so far
+    for (auto at = found_.begin(); at != found_.end(); ++at) {
+      const auto& [of, first, last] = at->first;
+      if (of != table) end = 0;
+      table = of;
+      at->second = first < end;
+      if (const auto next = std::next(at); next != found_.end()) {
+        const auto& [next_of, next_first, next_last] = next->first;
+        at->second |= next_of == of && next_first < last;
+      }
+      end = std::max(end, last);
+    }
+  }
+
+  bool has(const Shard& shard) const { return found_.at(key_of(shard)); }
+
+ private:
+  using Key = std::tuple<int, int64_t, int64_t>;
+  static Key key_of(const Shard& shard) { return {shard.table, shard.rows.begin, shard.rows.end}; }
+  std::map<Key, bool> found_;
+};
 
 /// Bytes that depend on the rows of a shard alone. Many shards have as many rows of a table.
 struct BytesOfRows {
@@ -78,6 +101,7 @@ class ShardBytes {
 
 void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
   ShardBytes bytes(config, plan.world);
+  const PartialOverlaps overlaps(plan);
   const OptimizerRule optimizer = config.train.sparse_optimizer.type;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
@@ -93,7 +117,7 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
     own.exchange += bytes.of(shard).owned * static_cast<double>(shard.columns.size());
     if (plans_for_gpu(config)) {
       const bool ordered = shard.columns.size() < table.dim &&
-                           (shard.tier == MemoryTier::kCached || overlaps_in_part(plan, shard));
+                           (shard.tier == MemoryTier::kCached || overlaps.has(shard));
       own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size(),
                                            plan.world, ordered);
     }

@@ -220,6 +220,45 @@ TEST(GpuSquareSumBytes, OnlyColumnsOfRowwiseAdagradHaveThem) {
   EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 8, 2, true), 0);
 }
 
+TEST(GpuSquareSumBytes, AnOrderIsKeptIfPartsHaveSomeRowsOfEachOther) {
+  RunConfig config = on_gpu(config_of({table("a", 100, 8), table("b", 100, 8)}, 64));
+  config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+  config.routing.mode = RoutingMode::kFixed;  // all vectors are returned, whatever the rows
+  // A is cut at row 50, in its last columns at `border`. B follows.
+  const auto exchange_with = [&](int64_t border) {
+    const Plan plan{5,
+                    {{0, {0, 50}, {0, 4}, 0},
+                     {0, {50, 100}, {0, 4}, 1},
+                     {0, {0, border}, {4, 8}, 2},
+                     {0, {border, 100}, {4, 8}, 3},
+                     {1, {0, 60}, {0, 4}, 4},
+                     {1, {60, 100}, {0, 4}, 4},
+                     {1, {0, 60}, {4, 8}, 4},
+                     {1, {60, 100}, {4, 8}, 4}},
+                    {}};
+    std::vector<double> bytes;
+    for (const RankMemory& rank : rank_memory(config, plan)) bytes.push_back(rank.exchange);
+    return bytes;
+  };
+  const std::vector<double> equal = exchange_with(50);
+  const TableConfig& a = config.model.tables[0];
+  const double order = gpu_square_sum_bytes(config, a, 50, 4, 5, true) -
+                       gpu_square_sum_bytes(config, a, 50, 4, 5, false);
+  for (const int64_t border : {40, 60}) {
+    const std::vector<double> different = exchange_with(border);
+    for (const size_t rank : {0, 1}) EXPECT_DOUBLE_EQ(different[rank] - equal[rank], order);
+    for (const size_t rank : {2, 3}) EXPECT_GT(different[rank] - equal[rank], order / 2);
+    EXPECT_EQ(different[4], equal[4]);
+  }
+  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
+  const std::vector<double> without = exchange_with(50);
+  config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+  const auto sums = [&](int64_t rows) {
+    return gpu_square_sum_bytes(config, config.model.tables[1], rows, 4, 5, false);
+  };
+  EXPECT_DOUBLE_EQ(equal[4] - without[4], 2 * (sums(60) + sums(40)));
+}
+
 TEST(ShardOwnerBytes, RowsStateVectorsAndIdsCount) {
   const RunConfig config = three_tables();
   const TableConfig& a = config.model.tables[0];
