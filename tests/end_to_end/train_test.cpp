@@ -136,10 +136,13 @@ TEST_F(Training, CheckComparesEveryOperationWithTheReference) {
 }
 
 TEST_F(Training, Bf16TrainsNearFp32) {
-  ASSERT_EQ(train(1, "--set output.directory=one").code, 0);
-  const Outcome outcome = train(2, "--set train.precision=bf16");
+  // With larger rates small differences grow from step to step.
+  const std::string rates =
+      " --set train.dense_optimizer.lr=0.01 --set train.sparse_optimizer.lr=0.01";
+  ASSERT_EQ(train(1, "--set output.directory=one" + rates).code, 0);
+  const Outcome outcome = train(2, "--set train.precision=bf16" + rates);
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  expect_losses_alike(losses(path("run")), losses(path("one")), 0.05);
+  expect_losses_alike(losses(path("run")), losses(path("one")), 0.04);
 }
 
 TEST_F(Training, TrainingStopsAtTheTargetAuc) {
