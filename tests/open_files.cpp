@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -11,8 +12,6 @@
 
 namespace dlrm {
 namespace {
-
-bool is_library(const std::string& path) { return path.find(".so") != std::string::npos; }
 
 std::vector<std::string> open_files() {
   std::vector<std::string> found;
@@ -25,13 +24,15 @@ std::vector<std::string> open_files() {
   return found;
 }
 
-std::vector<std::string> mapped_files() {
-  std::vector<std::string> found;
+/// Each file once, because a change of access divides a mapping. Without libraries and the program.
+std::set<std::string> mapped_files() {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::set<std::string> found;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     const size_t path = line.find('/');
-    if (path != std::string::npos && !is_library(line))
-      found.push_back("mapped: " + line.substr(path));
+    if (path == std::string::npos || line.find(".so") != std::string::npos) continue;
+    if (line.substr(path) != program) found.insert("mapped: " + line.substr(path));
   }
   return found;
 }
@@ -39,7 +40,7 @@ std::vector<std::string> mapped_files() {
 /// Sorted. A file that is open several times occurs as often.
 std::vector<std::string> files_in_use() {
   std::vector<std::string> found = open_files();
-  for (std::string& file : mapped_files()) found.push_back(std::move(file));
+  for (const std::string& file : mapped_files()) found.push_back(file);
   std::sort(found.begin(), found.end());
   return found;
 }
