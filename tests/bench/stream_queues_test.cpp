@@ -6,16 +6,14 @@
 #include "bench/timeline.h"
 
 #if defined(DLRM_SIMT)
-#include <cstdlib>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "bench/timeline_parts.h"
+#include "pinned_text.h"
 
 namespace dlrm::bench {
 namespace {
@@ -100,11 +98,7 @@ TEST(StreamQueues, AreThoseOfTheFile) {
     const RecordedSteps steps = record_steps(config, make_plan(config, 1, {}));
     text += fmt::format("{}\n{}", one.name, queued_in(steps));
   }
-  const std::string path = DLRM_SOURCE "/tests/bench/stream_queues.txt";
-  if (std::getenv("DLRM_UPDATE_COUNTS") != nullptr) std::ofstream(path) << text;
-  std::ostringstream expected;
-  expected << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text, expected.str());
+  expect_text_of_file(text, DLRM_SOURCE "/tests/bench/stream_queues.txt");
 }
 
 }  // namespace

@@ -3,16 +3,13 @@
 // else shows that another one was chosen, or that a grid has blocks without work. Whoever changes
 // one on purpose writes the file anew with DLRM_UPDATE_COUNTS=1.
 #if defined(DLRM_SIMT)
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-
 #include <fmt/format.h>
 
 #include "dlrm/device/stream_recording.h"
 #include "dlrm/ops/ops.h"
 
 #include "device/gpu_fixture.h"
+#include "pinned_text.h"
 
 namespace dlrm {
 namespace {
@@ -211,10 +208,7 @@ TEST_F(ChosenKernels, AreThoseOfTheFile) {
   add_layers();
   add_tables();
   add_elements();
-  const char* path = DLRM_SOURCE "/tests/ops/chosen_kernels.txt";
-  if (std::getenv("DLRM_UPDATE_COUNTS") != nullptr) std::ofstream(path) << text_;
-  std::ifstream file(path);
-  EXPECT_EQ(text_, std::string(std::istreambuf_iterator<char>(file), {}));
+  expect_text_of_file(text_, DLRM_SOURCE "/tests/ops/chosen_kernels.txt");
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 // of a run do not depend on these numbers, so no other test tells if one grows. Whoever changes one
 // on purpose writes the file anew with DLRM_UPDATE_COUNTS=1.
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,6 +9,7 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/train/trainer.h"
 
+#include "pinned_text.h"
 #include "small_run.h"
 #include "test_rank.h"
 
@@ -79,25 +78,12 @@ class CountedWork : public testing::Test {
   }
 
   void expect_those_of(const std::string& name) const {
-    const std::string path = std::string(DLRM_SOURCE) + "/tests/train/" + name;
-    if (std::getenv("DLRM_UPDATE_COUNTS") != nullptr) std::ofstream(path) << text_;
-    std::ostringstream expected;
-    expected << std::ifstream(path).rdbuf();
-    EXPECT_EQ(text_, expected.str());
+    expect_text_of_file(text_, std::string(DLRM_SOURCE) + "/tests/train/" + name);
   }
 
  private:
   std::string text_;
 };
-
-RunConfig model_of(Strategy strategy, DeviceKind device = DeviceKind::kCpu) {
-  RunConfig config = odd_model();
-  shard_by(config, strategy);
-  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
-  config.device = device;
-  if (device == DeviceKind::kCuda) config.comm = CommKind::kNccl;
-  return config;
-}
 
 constexpr std::pair<Strategy, const char*> kStrategies[] = {
     {Strategy::kTable, "table"},   {Strategy::kRow, "row"},
@@ -107,9 +93,9 @@ constexpr std::pair<Strategy, const char*> kStrategies[] = {
 TEST_F(CountedWork, OfExchanges) {
   for (const auto& [strategy, name] : kStrategies) {
     for (const int ranks : {1, 2, 3}) {
-      count(fmt::format("{} on {}", name, ranks), model_of(strategy), ranks);
+      count(fmt::format("{} on {}", name, ranks), adagrad_model(strategy), ranks);
     }
-    RunConfig config = model_of(strategy);
+    RunConfig config = adagrad_model(strategy);
     config.train.wire = {DType::kFloat16, DType::kFloat32, DType::kBFloat16};
     count(fmt::format("{}, forward in fp16", name), config, 2);
     config.train.wire = {DType::kFloat32, DType::kBFloat16, DType::kFloat32};
@@ -125,7 +111,7 @@ TEST_F(CountedWork, OfCaches) {
   for (const char* policy : {"lookahead", "lru16"}) {
     for (const char* fast : {"1%", "2%", "7%"}) {
       for (const int window : {1, 3}) {
-        RunConfig config = model_of(Strategy::kRow);
+        RunConfig config = adagrad_model(Strategy::kRow);
         config.model.tables[2].rows = 30000;
         config.model.tables[3].rows = 40000;
         config.memory.tier = MemoryTier::kCached;
@@ -146,11 +132,11 @@ TEST_F(CountedWork, OfAGpu) {
     for (const int ranks : {1, 2}) {
       for (const bool recorded : {false, true}) {
         count(fmt::format("{} on {}{}", name, ranks, recorded ? ", recorded" : ""),
-              model_of(strategy, DeviceKind::kCuda), ranks, recorded);
+              adagrad_model(strategy, DeviceKind::kCuda), ranks, recorded);
       }
     }
   }
-  RunConfig config = model_of(Strategy::kTable, DeviceKind::kCuda);
+  RunConfig config = adagrad_model(Strategy::kTable, DeviceKind::kCuda);
   for (const InteractionConfig& interaction : other_interactions()) {
     config.model.interaction = interaction;
     for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
@@ -161,12 +147,12 @@ TEST_F(CountedWork, OfAGpu) {
     }
   }
   for (const auto& [dense, sparse] : optimizer_pairs()) {
-    config = model_of(Strategy::kColumn, DeviceKind::kCuda);
+    config = adagrad_model(Strategy::kColumn, DeviceKind::kCuda);
     config.train.dense_optimizer.type = dense;
     config.train.sparse_optimizer.type = sparse;
     count(fmt::format("{} and {}", traits_of(dense).name, traits_of(sparse).name), config, 2);
   }
-  config = model_of(Strategy::kRow, DeviceKind::kCuda);
+  config = adagrad_model(Strategy::kRow, DeviceKind::kCuda);
   config.comm = CommKind::kStaged;
   count("staged", config, 2);
   expect_those_of("counted_gpu.txt");

@@ -259,6 +259,15 @@ void shard_by(RunConfig& config, Strategy strategy) {
   if (strategy != Strategy::kAuto) config.sharding.tables.clear();
 }
 
+RunConfig adagrad_model(Strategy strategy, DeviceKind device) {
+  RunConfig config = odd_model();
+  shard_by(config, strategy);
+  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
+  config.device = device;
+  if (device == DeviceKind::kCuda) config.comm = CommKind::kNccl;
+  return config;
+}
+
 RunConfig odd_model_of_ids() {
   RunConfig config = odd_model();
   config.model.dense_features = 0;

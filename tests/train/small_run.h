@@ -65,6 +65,9 @@ RunConfig odd_model();
 /// Shards all tables of odd_model() by `strategy`. `auto` leaves them as odd_model() has them.
 void shard_by(RunConfig& config, Strategy strategy);
 
+/// odd_model() with Adagrad for its tables, sharded by `strategy`. On a GPU with NCCL.
+RunConfig adagrad_model(Strategy strategy, DeviceKind device = DeviceKind::kCpu);
+
 /// odd_model() without dense features.
 RunConfig odd_model_of_ids();
 

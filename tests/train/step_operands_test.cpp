@@ -3,8 +3,6 @@
 // needed, a check may cover fewer ids, and a capacity may be too small for other batches. Whoever
 // changes one on purpose writes the file anew with DLRM_UPDATE_COUNTS=1.
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,6 +11,7 @@
 #include "dlrm/train/trainer.h"
 
 #include "noted_ops.h"
+#include "pinned_text.h"
 #include "small_run.h"
 #include "test_rank.h"
 
@@ -177,32 +176,19 @@ class StepOperands : public testing::Test {
   }
 
   void expect_those_of(const std::string& name) const {
-    const std::string path = std::string(DLRM_SOURCE) + "/tests/train/" + name;
-    if (std::getenv("DLRM_UPDATE_COUNTS") != nullptr) std::ofstream(path) << text_;
-    std::ostringstream expected;
-    expected << std::ifstream(path).rdbuf();
-    EXPECT_EQ(text_, expected.str());
+    expect_text_of_file(text_, std::string(DLRM_SOURCE) + "/tests/train/" + name);
   }
 
  private:
   std::string text_;
 };
 
-RunConfig model_of(Strategy strategy, DeviceKind device) {
-  RunConfig config = odd_model();
-  shard_by(config, strategy);
-  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
-  config.device = device;
-  if (device == DeviceKind::kCuda) config.comm = CommKind::kNccl;
-  return config;
-}
-
 TEST_F(StepOperands, OfACpu) {
-  RunConfig config = model_of(Strategy::kRow, DeviceKind::kCpu);
+  RunConfig config = adagrad_model(Strategy::kRow, DeviceKind::kCpu);
   config.train.dense_optimizer.type = OptimizerRule::kAdam;
   note("row", config, 2);
-  note("auto", model_of(Strategy::kAuto, DeviceKind::kCpu), 2);
-  config = model_of(Strategy::kColumn, DeviceKind::kCpu);
+  note("auto", adagrad_model(Strategy::kAuto, DeviceKind::kCpu), 2);
+  config = adagrad_model(Strategy::kColumn, DeviceKind::kCpu);
   config.routing = {RoutingMode::kFixed, 2};
   note("column, fixed routing", config, 2);
   expect_those_of("step_operands_cpu.txt");
@@ -210,9 +196,9 @@ TEST_F(StepOperands, OfACpu) {
 
 TEST_F(StepOperands, OfAGpu) {
   if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
-  note("row", model_of(Strategy::kRow, DeviceKind::kCuda), 2);
-  note("auto", model_of(Strategy::kAuto, DeviceKind::kCuda), 2);
-  RunConfig config = model_of(Strategy::kGrid, DeviceKind::kCuda);
+  note("row", adagrad_model(Strategy::kRow, DeviceKind::kCuda), 2);
+  note("auto", adagrad_model(Strategy::kAuto, DeviceKind::kCuda), 2);
+  RunConfig config = adagrad_model(Strategy::kGrid, DeviceKind::kCuda);
   config.routing = {RoutingMode::kFixed, 2};
   config.train.sparse_optimizer.type = OptimizerRule::kAdam;
   note("grid, fixed routing", config, 2);
