@@ -101,14 +101,14 @@ class AllToAllPooling final : public BagPooling {
       copy.dst_type = e.type;
       copy.dst_stride = e.stride;
       copy.accumulate = block.first_row > 0;
-      const bool apart = rounds && is_summed(batch, block);
-      std::vector<BlockCopy>& copies = apart ? summed_copies_ : copies_;
-      if (apart) sum_apart(block, e, copy);
+      const bool in_fp32 = rounds && is_summed(batch, block);
+      std::vector<BlockCopy>& copies = in_fp32 ? summed_copies_ : copies_;
+      if (in_fp32) sum_in_fp32(block, e, copy);
       if (block.skips_empty_bags) {
         const bool alone = in_one_block(batch, block);
         copy.dst_rows = samples_of(batch, requested);
         copy.accumulate = !alone;
-        copy.apart = alone;
+        copy.disjoint = alone;
         if (block.first_row == 0 && !alone) copies.push_back(zero(copy, e.rows));
       }
       if (copy.rows > 0) copies.push_back(copy);
@@ -278,7 +278,7 @@ class AllToAllPooling final : public BagPooling {
     return summed_[static_cast<size_t>(block.feature)].is_cut && !in_one_block(batch, block);
   }
   /// Lets `copy` of a block write to the fp32 sums. Its feature is rounded to `e` afterwards.
-  void sum_apart(const PooledBlock& block, const Matrix& e, BlockCopy& copy) {
+  void sum_in_fp32(const PooledBlock& block, const Matrix& e, BlockCopy& copy) {
     const FeaturePlace& feature = layout_.features[static_cast<size_t>(block.feature)];
     float* const sums = sums_.data() + summed_[static_cast<size_t>(block.feature)].column;
     copy.dst = sums + block.e_column - feature.column;

@@ -163,11 +163,11 @@ TEST(CopyPlans, LaunchBlocksOfOnePlaceInTurnAndOthersTogether) {
   EXPECT_EQ(launches_of(listed), "1|1");
   listed[0].dst_rows = nullptr, listed[1].dst_rows = rows;
   EXPECT_EQ(launches_of(listed), "11");  // it ends before any row of the list
-  auto rows_apart = at({0, 0, 0});
-  for (BlockCopy& b : rows_apart) b.dst_rows = rows;
-  EXPECT_EQ(launches_of(rows_apart), "1|1|1");
-  rows_apart[0].apart = rows_apart[1].apart = true;
-  EXPECT_EQ(launches_of(rows_apart), "11|1");
+  auto rows_differ = at({0, 0, 0});
+  for (BlockCopy& b : rows_differ) b.dst_rows = rows;
+  EXPECT_EQ(launches_of(rows_differ), "1|1|1");
+  rows_differ[0].disjoint = rows_differ[1].disjoint = true;
+  EXPECT_EQ(launches_of(rows_differ), "11|1");
   auto apart = at({0, 4});
   apart[1].dst_stride = 16;  // strides differ, so columns may meet
   EXPECT_EQ(launches_of(apart), "1|1");
@@ -198,7 +198,7 @@ TEST(CopyPlans, AreKeptForTheLastSixteenLists) {
   EXPECT_EQ(plans.of(twice).launches.size(), 1u);
   twice[1].cols = 3;
   EXPECT_EQ(plans.of(twice).launches.size(), 2u);
-  twice[0].apart = twice[1].apart = true;
+  twice[0].disjoint = twice[1].disjoint = true;
   EXPECT_EQ(plans.of(twice).launches.size(), 1u);
   EXPECT_TRUE(plans.of({}).rectangles.empty());
   const cuda::CopyPlan* const first = &plans.of(lists[16]);

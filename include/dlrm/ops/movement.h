@@ -23,7 +23,7 @@ struct BlockCopy {
   const int32_t* src_rows = nullptr;  ///< [rows] rows of src, or null
   const int32_t* dst_rows = nullptr;  ///< [rows] distinct rows of dst, ascending, or null
   bool accumulate = false;
-  bool apart = false;  ///< writes no place that another such block of the call writes
+  bool disjoint = false;  ///< writes no place that another such block of the call writes
 };
 
 /// The rows that are copied, without those of entries of -1. Reads the lists.

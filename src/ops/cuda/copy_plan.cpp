@@ -43,7 +43,7 @@ bool same(const BlockCopy& a, const BlockCopy& b) {
   return a.src == b.src && a.dst == b.dst && a.src_type == b.src_type && a.dst_type == b.dst_type &&
          a.src_stride == b.src_stride && a.dst_stride == b.dst_stride && a.rows == b.rows &&
          a.cols == b.cols && a.scale == b.scale && a.src_rows == b.src_rows &&
-         a.dst_rows == b.dst_rows && a.accumulate == b.accumulate && a.apart == b.apart;
+         a.dst_rows == b.dst_rows && a.accumulate == b.accumulate && a.disjoint == b.disjoint;
 }
 
 /// True if both write the same cells in the same order, from sources of one type. Blocks with lists
@@ -70,7 +70,7 @@ std::vector<Chain> chains(View<const BlockCopy> blocks) {
     int level = 0, met = 0;
     size_t last = 0;
     for (size_t c = 0; c < all.size(); ++c) {
-      if (blocks[i].apart && blocks[all[c].blocks.front()].apart) continue;
+      if (blocks[i].disjoint && blocks[all[c].blocks.front()].disjoint) continue;
       if (!may_meet(places[c], place)) continue;
       level = std::max(level, all[c].level + 1);
       last = c;
