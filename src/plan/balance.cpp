@@ -29,9 +29,7 @@ int Balance::pick(double bytes) {
   // Ranks of less load have no room, and therefore more bytes than those that have.
   if (lightest_free >= 0) return order_.emptiest_free(order_.load(lightest_free) + slack_);
   const int lightest_taken = order_.first(room);
-  if (lightest_taken >= 0) return lightest_taken;
-  overflows_ = true;
-  return order_.emptiest();
+  return lightest_taken >= 0 ? lightest_taken : order_.emptiest();
 }
 
 std::vector<int> Balance::lightest(int count) const {

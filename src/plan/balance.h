@@ -24,8 +24,7 @@ class Balance {
 
   /// Returns the rank of least load, or of fewest bytes within the slack, among the ranks that are
   /// not taken and have room for `bytes`. If all ranks with room are taken, considers those. If
-  /// none has room, returns the rank with the fewest bytes; `overflows()` is true from then on.
-  /// Needs time log(ranks).
+  /// none has room, returns the rank with the fewest bytes. Needs time log(ranks).
   int pick(double bytes);
 
   /// The `count` ranks of least load, ascending.
@@ -33,10 +32,8 @@ class Balance {
 
   double load(int rank) const { return order_.load(rank); }
   double bytes(int rank) const { return order_.bytes(rank); }
-  int heaviest() const { return order_.last(); }
   double max_load() const { return order_.load(order_.last()); }
   double mean_load() const;
-  bool overflows() const { return overflows_; }
   int world() const { return order_.size(); }
   double capacity() const { return capacity_; }
   double total_bytes() const;
@@ -48,7 +45,6 @@ class Balance {
   std::vector<int> taken_;
   double capacity_;
   double slack_ = 0;
-  bool overflows_ = false;
 };
 
 }  // namespace dlrm
