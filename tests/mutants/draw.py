@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Draws random lines of code for a new list of mistakes, in the syntax of the lists.
 
-    tests/mutants/draw.py COUNT --seed SEED --name LETTER
+    tests/mutants/draw.py COUNT --seed SEED --name LETTER [--folders FOLDER[,FOLDER]]
 
-Every line of include, src and kernels that may be wrong has the same chance. Comments, preprocessor
-lines, braces, labels and bare declarations are left out, and so is the emulator. The same seed draws the
-same lines of the same sources. A mistake is then written at each line, or at the nearest statement of
-its function. All mistakes are written before any is tried."""
+Every line of the folders that may be wrong has the same chance; default: include, src and kernels.
+Comments, preprocessor lines, braces, labels and bare declarations are left out, and so is the emulator.
+The same seed draws the same lines of the same sources. A mistake is then written at each line, or at
+the nearest statement of its function. All mistakes are written before any is tried."""
 import argparse
 import os
 import random
@@ -37,6 +37,12 @@ def lines_of_code(text):
     return found
 
 
+def is_drawn(path, folders=FOLDERS):
+    """Whether the file holds code of the folders that is not of the emulator."""
+    return (path.endswith((".h", ".cpp", ".cu", ".cuh")) and not path.startswith(LEFT_OUT)
+            and any(path.startswith(folder + "/") for folder in folders))
+
+
 def draw(sources, count, seed):
     """`count` lines of the texts by path, as (path, number, line), in order of paths and numbers."""
     every = [(path, number, line) for path in sorted(sources) for number, line in lines_of_code(sources[path])]
@@ -58,12 +64,13 @@ def main():
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--name", required=True)
+    parser.add_argument("--folders", default=",".join(FOLDERS))
     given = parser.parse_args()
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", *FOLDERS], check=True, capture_output=True,
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files"], check=True, capture_output=True,
                             text=True).stdout.splitlines()
     sources = {}
     for path in listed:
-        if path.endswith((".h", ".cpp", ".cu", ".cuh")) and not path.startswith(LEFT_OUT):
+        if is_drawn(path, given.folders.split(",")):
             with open(os.path.join(ROOT, path), encoding="utf-8") as file:
                 sources[path] = file.read()
     print(as_list(draw(sources, given.count, given.seed), given.name), end="")

@@ -353,6 +353,14 @@ class Sum : public Base {
         self.assertEqual({path for path, _, _ in drawn[:6]}, {"a.h"})
         self.assertNotEqual(draw.draw(sources, 6, 5), draw.draw(sources, 6, 6))
 
+    def test_files_of_the_folders_are_drawn_without_the_emulator(self):
+        self.assertTrue(draw.is_drawn("src/ops/a.cpp"))
+        self.assertTrue(draw.is_drawn("kernels/a.cuh", ["src/ops", "kernels"]))
+        self.assertFalse(draw.is_drawn("src/nn/a.cpp", ["src/ops", "kernels"]))
+        self.assertFalse(draw.is_drawn("src/ops_more/a.cpp", ["src/ops"]))
+        self.assertFalse(draw.is_drawn("kernels/simt/a.h"))
+        self.assertFalse(draw.is_drawn("src/ops/a.txt"))
+
     def test_a_list_has_the_lines_below_their_files(self):
         self.assertEqual(draw.as_list([("a.h", 3, "x = 1;"), ("a.h", 5, "y;"), ("b.h", 1, "z;")], "n"),
                          "\nfile a.h\nn_1 KIND  # line 3\n    x = 1;\nn_2 KIND  # line 5\n    y;\n"
