@@ -26,6 +26,10 @@ constexpr double kWorthFiner = 0.98;
 constexpr double kBoundError = 1e-3;
 /// Loads this near to the lower bound count as even.
 constexpr double kNear = 1.02;
+/// The same for a few nodes, which have many pieces each, and up to what bytes are evened then. On
+/// more nodes further cuts may make a step longer.
+constexpr double kNearOnNodes = 1.005, kEveningOnNodes = 1.01;
+constexpr int kFewNodes = 16;
 /// If memory is unknown: bytes this near to the mean count as even.
 constexpr double kEvenBytes = 1.08;
 /// Sizes of parts that are tried then, as multiples of the mean bytes of a rank.
@@ -257,6 +261,10 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
     Refinement plan = *best_;
     even_bytes(plan, most);
     consider(plan);
+  }
+  if (cost_.is_of_nodes() && !even_ && start_.world() <= kFewNodes) {
+    best_->lower_seconds_finely(kNearOnNodes * least_, even_bytes_of(*best_));
+    even_bytes(*best_, kEveningOnNodes);
   }
   return best_->pieces();
 }

@@ -22,6 +22,8 @@ constexpr size_t kMostTrades = 256;
 constexpr double kWorth = 0.995;
 /// The same if it cuts a piece, which costs something.
 constexpr double kWorthCut = 0.985;
+/// The same for both if small changes count.
+constexpr double kWorthFine = 0.999;
 constexpr int kMostSteps = 30000;
 constexpr int kRowSteps = 14;
 
@@ -56,6 +58,10 @@ void Refinement::lower_seconds(double target, double most_bytes) {
   lower({true, most_bytes, false}, target);
 }
 
+void Refinement::lower_seconds_finely(double target, double most_bytes) {
+  lower({true, most_bytes, false, true}, target);
+}
+
 void Refinement::lower_bytes(double target, double most_seconds) {
   lower({false, most_seconds, false}, target);
 }
@@ -81,7 +87,7 @@ std::optional<Refinement::Change> Refinement::best_change(const Goal& goal, int 
   const double most = order(goal).load(from);
   int tried = 0;
   for (const int to : order(goal).lightest(kPartners)) {
-    if (to == from || order(goal).load(to) > kWorth * most) break;
+    if (to == from || order(goal).load(to) > (goal.fine ? kWorthFine : kWorth) * most) break;
     const bool cuts = tried++ < kPartnersOfParts;
     for (const int piece : pieces_of(from)) {
       const Change change{from, to, piece, -1, {}, {}, {}, {}, 0};
@@ -113,8 +119,10 @@ void Refinement::consider(const Goal& goal, Change change, std::optional<Change>
   const double before = loads.load(change.from);
   change.most = std::max(before - goal.of(whole) + goal.of(stays) + goal.of(back),
                          loads.load(change.to) + goal.of(sent) + goal.of(kept) - goal.of(swapped));
-  if (change.most > (change.moved ? kWorthCut : kWorth) * before) return;
-  const double worth = best && change.moved && !best->moved ? kWorthCut : 1;
+  const double worth_cut = goal.fine ? kWorthFine : kWorthCut;
+  const double worth_any = goal.fine ? kWorthFine : kWorth;
+  if (change.most > (change.moved ? worth_cut : worth_any) * before) return;
+  const double worth = best && change.moved && !best->moved ? worth_cut : 1;
   if (best && change.most >= worth * best->most) return;
 
   const LoadOrder& others = other_order(goal);

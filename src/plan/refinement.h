@@ -25,6 +25,8 @@ class Refinement {
 
   /// Lowers the most seconds of a rank towards `target`. Gives no rank more than `most_bytes`.
   void lower_seconds(double target, double most_bytes);
+  /// The same by smaller changes, too.
+  void lower_seconds_finely(double target, double most_bytes);
   /// Lowers the most bytes of a rank towards `target`. Gives no rank more than `most_seconds`.
   void lower_bytes(double target, double most_seconds);
 
@@ -43,6 +45,7 @@ class Refinement {
     bool seconds = true;
     double other = 0;
     bool trades = false;
+    bool fine = false;
     double of(const Piece& piece) const { return seconds ? piece.seconds : piece.bytes; }
     double other_of(const Piece& piece) const { return seconds ? piece.bytes : piece.seconds; }
   };
