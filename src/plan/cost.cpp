@@ -29,11 +29,12 @@ constexpr double kPassesOfSum = 4;
 
 constexpr size_t kKnownParts = 8192;
 
-/// A slot of `slots` for these numbers, many of which are multiples of a power of two.
-size_t slot_of(uint64_t a, uint64_t b, uint64_t c, size_t slots) {
+/// A slot for these numbers, many of which are multiples of a power of two.
+template <size_t kSlots>
+size_t slot_of(uint64_t a, uint64_t b, uint64_t c) {
   const uint64_t mixed =
       ((a * 0x9E3779B97F4A7C15 + b) * 0x9E3779B97F4A7C15 + c) * 0x9E3779B97F4A7C15;
-  return (mixed >> 32) % slots;
+  return (mixed >> 32) % kSlots;
 }
 
 /// The type in which the rank of the rows has gradients of pooled vectors.
@@ -113,8 +114,8 @@ double CostModel::bytes_of(const Part& part) const {
 }
 
 double CostModel::unique_rows(const TableConfig& table, double lookups) const {
-  Unique& known = known_unique_[slot_of(static_cast<uint64_t>(table.rows),
-                                        static_cast<uint64_t>(lookups), 0, known_unique_.size())];
+  Unique& known = known_unique_[slot_of<kKnownUnique>(static_cast<uint64_t>(table.rows),
+                                                      static_cast<uint64_t>(lookups), 0)];
   if (known.rows != table.rows || known.lookups != lookups) {
     known = {table.rows, lookups, expected_unique_rows(table.rows, lookups, alpha_)};
   }
@@ -181,8 +182,8 @@ Cut CostModel::node_cut(const TableConfig& table, int64_t rows, int64_t width) c
 
 CostModel::Part& CostModel::part(const TableConfig& table, int64_t rows, int64_t width) const {
   Part& known =
-      known_parts_[slot_of(reinterpret_cast<uintptr_t>(&table), static_cast<uint64_t>(rows),
-                           static_cast<uint64_t>(width), known_parts_.size())];
+      known_parts_[slot_of<kKnownParts>(reinterpret_cast<uintptr_t>(&table),
+                                        static_cast<uint64_t>(rows), static_cast<uint64_t>(width))];
   if (known.table == &table && known.rows == rows && known.width == width) return known;
   known = {&table, rows, width, {on_node_, 1}, 0, -1};
   choose_cut(known);
@@ -199,7 +200,7 @@ void CostModel::choose_cut(Part& part) const {
     if (on_node_ % columns != 0) continue;
     const Cut cut{on_node_ / columns, columns};
     const double seconds = part_of_node(table, part.rows, part.width, cut);
-    if (seconds >= part.seconds) continue;
+    if (seconds >= part.seconds) break;  // more columns are seldom cheaper again
     part.seconds = seconds;
     part.cut = cut;
   }

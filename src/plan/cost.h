@@ -115,7 +115,8 @@ class CostModel {
     double lookups = 0;
     double unique = 0;
   };
-  mutable std::array<Unique, 2048> known_unique_;  ///< recent results
+  static constexpr size_t kKnownUnique = 2048;
+  mutable std::array<Unique, kKnownUnique> known_unique_;  ///< recent results
 
   /// Placement asks again and again for parts of few sizes.
   struct Part {

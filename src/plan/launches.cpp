@@ -128,12 +128,16 @@ class TableLaunches {
         plan_(plan),
         shards_(static_cast<size_t>(plan.world)),
         sums_(node_sums(config.model.tables, config.routing.mode, plan)),
-        parts_(parts_of_vectors()) {
+        parts_(parts_of_vectors()),
+        sent_gradient_(config.sent_types().backward) {
     for (const NodeSum& sum : sums_) {
       for (const Shard& shard : sum.shards) summed_.insert(key_of(shard));
     }
     for (const TableConfig& table : config.model.tables) {
       most_rows_ = std::max(most_rows_, table.rows);
+    }
+    for (const Shard& shard : plan.shards) {
+      most_sharded_rows_ = std::max(most_sharded_rows_, table_of(shard.table).rows);
     }
     find_cut_columns();
     copies_ = launches_of_copies();
@@ -231,15 +235,10 @@ class TableLaunches {
     } else {
       const bool fixed = config_.routing.mode == RoutingMode::kFixed;
       if (copied && most_rows_ <= kMostInt32) add(1, 0, 0, all);
-      if (!mine.empty() && !fixed && wire_id_bytes(most_sharded_rows()) == 4) add(1, 0, 0, all);
+      if (!mine.empty() && !fixed && wire_id_bytes(most_sharded_rows_) == 4) add(1, 0, 0, all);
       if (!mine.empty() && fixed) add(3, 2, 0, all);
     }
     add(2, 0, 1, all);
-  }
-  int64_t most_sharded_rows() const {
-    int64_t most = 0;
-    for (const Shard& shard : plan_.shards) most = std::max(most, table_of(shard.table).rows);
-    return most;
   }
 
   void lookups(int rank, StepLaunches& all) const {
@@ -265,7 +264,7 @@ class TableLaunches {
   /// Of the gradients of its vectors.
   DType gradient_type(const Shard& shard) const {
     if (is_local()) return config_.compute_type();
-    return summed_.contains(key_of(shard)) ? DType::kFloat32 : config_.sent_types().backward;
+    return summed_.contains(key_of(shard)) ? DType::kFloat32 : sent_gradient_;
   }
   bool is_host_copy(int table) const {
     const auto& host = plan_.host_replicas;
@@ -382,7 +381,8 @@ class TableLaunches {
   const std::vector<NodeSum> sums_;
   const ReturnedParts parts_;
   std::set<ShardKey> summed_;
-  int64_t most_rows_ = 0;
+  const DType sent_gradient_;
+  int64_t most_rows_ = 0, most_sharded_rows_ = 0;
   bool cuts_columns_ = false;
   std::set<int> orders_;  ///< tables whose cut columns have rows with different borders
   int copies_ = 0;

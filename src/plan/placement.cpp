@@ -303,29 +303,33 @@ void Placement::for_fillings(View<const double> multiples, const Use& use) {
     const std::vector<Shard> strips = begin_filling(cuts, start, placed);
     if (strips.empty()) continue;
     const RankFill fill(config_, cost_, start, strips);
+    double room = kMostRoom;
     for (const double full : multiples) {
-      std::optional<Refinement> plan = filled(fill, start, placed, full * least_);
+      std::optional<Refinement> plan = filled(fill, start, placed, full * least_, room);
       if (plan && !use(*plan)) return;
     }
   }
 }
 
-/// Ranks are filled up to `seconds`, and to as few bytes as that leaves possible.
+/// Ranks are filled up to `seconds`, and to as few bytes as that leaves possible, but no more than
+/// `room` multiples of the mean. Lowers `room` to these.
 std::optional<Refinement> Placement::filled(const RankFill& fill, const Balance& start,
-                                            const std::vector<Piece>& placed, double seconds) {
+                                            const std::vector<Piece>& placed, double seconds,
+                                            double& room) {
   const double mean_bytes = least_bytes() / start_.world();
   std::optional<std::vector<Piece>> pieces;
-  double little = kLeastRoom, much = kMostRoom;
-  for (int room = 0; room < kRooms && much > kRoomError * little; ++room) {
+  double little = kLeastRoom, much = room;
+  for (int trial = 0; trial < kRooms && much > kRoomError * little; ++trial) {
     if (work_ > kMostWork) return std::nullopt;
-    const double next = room == 0 ? little : room == 1 ? much : std::sqrt(little * much);
+    const double next = trial == 0 ? little : trial == 1 ? much : std::sqrt(little * much);
     std::optional<std::vector<Piece>> found = fill.within(seconds, next * mean_bytes);
     work_ += kWorkOfFilling * static_cast<int64_t>(start_.world());
-    if (room == 1 && !found) break;
+    if (trial == 1 && !found) break;
     (found ? much : little) = next;
     if (found) pieces = std::move(found);
   }
   if (!pieces) return std::nullopt;
+  room = much;
   Balance balance = start;
   for (const Piece& piece : *pieces) {
     balance.add(piece.shard.rank, piece.seconds, piece.bytes);

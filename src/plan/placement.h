@@ -46,7 +46,7 @@ class Placement {
   template <class Use>
   void for_fillings(View<const double> multiples, const Use& use);
   std::optional<Refinement> filled(const RankFill& fill, const Balance& start,
-                                   const std::vector<Piece>& placed, double seconds);
+                                   const std::vector<Piece>& placed, double seconds, double& room);
   double even_bytes_of(const Refinement& plan) const;
   void even_bytes(Refinement& plan, double most);
   void consider(const Refinement& plan);

@@ -6,26 +6,38 @@
 namespace dlrm {
 namespace {
 
-/// Rows are chosen such that a limit is used to this share.
-constexpr double kUsed = 0.999;
+/// Rows are chosen such that no more than this share of a limit is left.
+constexpr double kUnused = 0.001;
 constexpr int kSteps = 12;
 
 /// About the most of 1 to `most` for which `amount`, which grows with it, is at most `limit`. 0 if
-/// there is none.
+/// there is none. The method is regula falsi in the variant of Illinois: an end that stays counts
+/// half.
 template <class Amount>
 int64_t most_within(int64_t most, double limit, const Amount& amount) {
-  double above = amount(most);
-  if (above <= limit) return most;
-  double below = amount(1);
-  if (below > limit) return 0;
+  double over = amount(most) - limit;
+  if (over <= 0) return most;
+  double under = limit - amount(1);
+  if (under < 0) return 0;
   int64_t few = 1, many = most;
-  for (int step = 0; step < kSteps && many - few > 1 && below < kUsed * limit; ++step) {
-    const double share = step % 3 == 2 ? 0.5 : (limit - below) / (above - below);
+  double unused = under;
+  int lowered = 0;  // whether the last step lowered `many`, or else raised `few`: 1, -1
+  for (int step = 0; step < kSteps && many - few > 1 && unused > kUnused * limit; ++step) {
+    const double share = under / (under + over);
     const auto guess = static_cast<int64_t>(share * static_cast<double>(many - few));
     const int64_t next = std::clamp(few + guess, few + 1, many - 1);
-    const double value = amount(next);
-    (value <= limit ? few : many) = next;
-    (value <= limit ? below : above) = value;
+    const double beyond = amount(next) - limit;
+    if (beyond > 0) {
+      many = next;
+      over = beyond;
+      if (lowered == 1) under /= 2;
+      lowered = 1;
+    } else {
+      few = next;
+      under = unused = -beyond;
+      if (lowered == -1) over /= 2;
+      lowered = -1;
+    }
   }
   return few;
 }
@@ -67,7 +79,7 @@ class RankFill::Filling {
     rank_ = rank;
     seconds_left_ = seconds_ - fill_.start_.load(rank);
     bytes_left_ = bytes_ - fill_.start_.bytes(rank);
-    while (first_ < last_) {
+    while (first_ < last_ && seconds_left_ > 0) {
       size_t dense = first_, sparse = last_;
       while (dense < last_ && !is_open(dense)) ++dense;
       if (dense == last_) return;
@@ -78,37 +90,53 @@ class RankFill::Filling {
     }
   }
 
+  /// Rows of two strips, or of one if both are the same.
+  struct Counts {
+    int64_t of_dense = 0, of_sparse = 0;
+  };
+  /// What they depend on, if they are not all rows of a strip.
+  struct Choice {
+    size_t dense = 0, sparse = 0;
+    double seconds = 0, bytes = 0;
+    bool operator==(const Choice&) const = default;
+  };
+
   /// Returns false if the rank is full.
   bool take(size_t dense, size_t sparse) {
-    const int64_t most = rows(dense);
+    const int64_t most_dense = rows(dense), most_sparse = rows(sparse);
+    const Choice choice{dense, sparse, seconds_left_, bytes_left_};
+    const bool again =
+        choice == last_choice_ && counts_.of_dense < most_dense && counts_.of_sparse < most_sparse;
+    const Counts counts = again ? counts_ : counts_of(dense, sparse);
+    last_choice_ = choice;
+    counts_ = counts;
+    if (counts.of_dense == most_dense) {
+      put(dense, counts.of_dense);
+      return true;
+    }
+    const bool all = counts.of_sparse > 0 && counts.of_sparse == most_sparse;
+    put(sparse, counts.of_sparse);
+    if (!all) put(dense, counts.of_dense);
+    return all;
+  }
+
+  /// As many rows as fill the seconds and the bytes that are left.
+  Counts counts_of(size_t dense, size_t sparse) const {
     // Rows of the dense strip that fill the bytes beside so many of the sparse one.
     const auto beside = [&](int64_t count) {
       const double room = bytes_left_ - bytes(sparse, count);
-      return most_within(most, room, [&](int64_t n) { return bytes(dense, n); });
+      return most_within(rows(dense), room, [&](int64_t n) { return bytes(dense, n); });
     };
     int64_t of_sparse = 0;
     if (sparse != dense) {
       of_sparse = most_within(rows(sparse), seconds_left_, [&](int64_t count) {
-        if (bytes(sparse, count) > bytes_left_) return 2 * seconds_left_ + 1;
+        if (bytes(sparse, count) > bytes_left_) return 2 * seconds_left_;
         return seconds(sparse, count) + seconds(dense, beside(count));
       });
     }
-    if (of_sparse == 0) {
-      const int64_t by_bytes = beside(0);
-      const int64_t count =
-          most_within(by_bytes, seconds_left_, [&](int64_t n) { return seconds(dense, n); });
-      put(dense, count);
-      return count > 0 && count == most;
-    }
     const int64_t of_dense = beside(of_sparse);
-    if (of_dense == most) {
-      put(dense, of_dense);
-      return true;
-    }
-    const bool all = of_sparse == rows(sparse);
-    put(sparse, of_sparse);
-    if (!all) put(dense, of_dense);
-    return all;
+    if (of_sparse > 0) return {of_dense, of_sparse};
+    return {most_within(of_dense, seconds_left_, [&](int64_t n) { return seconds(dense, n); }), 0};
   }
 
   bool is_open(size_t strip) const {
@@ -147,6 +175,8 @@ class RankFill::Filling {
   std::vector<int> held_;    ///< the last rank with a part of each table
   int rank_ = -1;
   double seconds_left_ = 0, bytes_left_ = 0;
+  Choice last_choice_;  ///< most ranks take as many rows as the one before
+  Counts counts_;
   std::vector<Piece> pieces_;
 };
 

@@ -22,6 +22,7 @@ double share_of(Range rows, int64_t table_rows) {
 
 /// The expected share of bags of `ids` ids that have one in this share of the rows.
 double share_of_bags(double ids, double share) {
+  if (ids == 1) return share;
   return share < 1 ? -std::expm1(ids * std::log1p(-share)) : 1.0;
 }
 

@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"f321abf6046b599a", "ec4e5a76f31b09d1", "0735044a4b0b87e6",
-                                      "f36eec0e524481bb", "b0bd7bea6f141fde", "088abb4c9409f739",
-                                      "142962d903749cbd", "1af10761dbdceaf1", "d92aa21f9fba5bbf",
-                                      "08eae4a91bd7c537", "f0edae4d6a650dba", "d8f65a06edb3f0cd"}));
+            (std::vector<std::string>{"571462eaceca06bd", "9f8c2b4aa4126ca6", "7fab7c98da70b41c",
+                                      "7280bd15f21910dd", "17db2cdbba255332", "1eba31ed129cbd9a",
+                                      "bc82eff064842036", "febef9e5c4ee7cdc", "f60b7fc07e1d579a",
+                                      "5a8cd400911ef569", "59efce7af34dd0dc", "876cff3d416cc703"}));
 }
 
 }  // namespace

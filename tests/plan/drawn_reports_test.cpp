@@ -168,11 +168,11 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
   }
   EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "5164689e01aa5403"},
                                                         {"chosen batch", "51ac61d055467c38"},
-                                                        {"chosen caches", "f9efb8968ec56eba"},
-                                                        {"largest", "28ce990cfbe3d812"},
-                                                        {"limited report", "86e1afaff02de4a4"},
+                                                        {"chosen caches", "d222aebcb084d4ae"},
+                                                        {"largest", "3638f380d1434fbe"},
+                                                        {"limited report", "5ca9c4538ce13a47"},
                                                         {"machine report", "2a480137ff5160dd"},
-                                                        {"report", "4a872ea5907908d2"},
+                                                        {"report", "08e032c1c847c148"},
                                                         {"steps", "2e6a7fb1b41dd426"},
                                                         {"unfused steps", "66e8387a3fc568a9"}}));
 }

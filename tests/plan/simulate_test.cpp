@@ -387,7 +387,7 @@ TEST(SimulatedSteps, OfConfigsAreThoseThatWereRecorded) {
     double ms;
   };
   for (const Recorded& recorded :
-       std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.4497},
+       std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.4439},
                              {"synthetic/medium", 128, "a100_dgx", 3.5645},
                              {"mlperf_dcnv2", 64, "h100_dgx", 1.3456},
                              {"dle_4b", 4, "epyc", 170.5428}}) {
