@@ -63,7 +63,7 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
       owned_gradient_(owned_gradient(config, world)),
       speed_(speed_of(config)),
       seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
-      alpha_(config.data.source == DataKind::kSynthetic ? config.data.synthetic.alpha : 0),
+      alpha_(skew_of_ids(config)),
       key_bytes_(sorted_key_bytes(config)),
       known_unique_{},
       known_parts_(kKnownParts) {

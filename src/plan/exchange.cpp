@@ -207,8 +207,8 @@ void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<Rank
   for (const auto& [t, shards] : by_table) {
     const TableConfig& table = table_of(config, t);
     const double unique = expected_unique_rows(
-        static_cast<double>(table.rows),
-        hotness_of(table) * static_cast<double>(config.train.global_batch_size));
+        table.rows, hotness_of(table) * static_cast<double>(config.train.global_batch_size),
+        skew_of_ids(config));
     // The rows between two shard borders have the same owners, and each owner holds some of the
     // columns.
     std::map<int64_t, std::vector<std::pair<int, int>>> borders;  // owner and change, by row
@@ -253,8 +253,8 @@ void add_replica_exchange(const RunConfig& config, const Plan& plan, std::vector
     if (known != messages.end()) return known->second;
     double rows = 0, floats = 0;
     for (const TableConfig* table : gathered) {
-      const double unique = expected_unique_rows(static_cast<double>(table->rows),
-                                                 static_cast<double>(samples) * hotness_of(*table));
+      const double unique = expected_unique_rows(
+          table->rows, static_cast<double>(samples) * hotness_of(*table), skew_of_ids(config));
       rows += unique;
       floats += unique * static_cast<double>(table->dim);
     }

@@ -176,7 +176,8 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
   if (!travels_by_pairs(config, table, world)) {
     return real(table.rows) * real(table.dim + 1) * 4.0;
   }
-  const double unique = expected_unique_rows(real(table.rows), local * hotness_of(table));
+  const double unique =
+      expected_unique_rows(table.rows, local * hotness_of(table), skew_of_ids(config));
   return unique * ((world + 1) * (8.0 + 4.0 * real(table.dim)) + world * 24.0);
 }
 

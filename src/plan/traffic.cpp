@@ -63,6 +63,10 @@ double expected_unique_rows(int64_t rows, double lookups, double alpha) {
   return unique;
 }
 
+double skew_of_ids(const RunConfig& config) {
+  return config.data.source == DataKind::kSynthetic ? config.data.synthetic.alpha : 0;
+}
+
 double expected_head_bytes(const FeatureConfig& feature, Range rows, int64_t table_rows,
                            int64_t samples) {
   if (samples == 0) return 0;

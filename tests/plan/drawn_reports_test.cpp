@@ -167,14 +167,14 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
     }
   }
   EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "5164689e01aa5403"},
-                                                        {"chosen batch", "51ac61d055467c38"},
+                                                        {"chosen batch", "de8f9a5060f992d8"},
                                                         {"chosen caches", "d222aebcb084d4ae"},
                                                         {"largest", "3638f380d1434fbe"},
-                                                        {"limited report", "5ca9c4538ce13a47"},
-                                                        {"machine report", "2a480137ff5160dd"},
-                                                        {"report", "08e032c1c847c148"},
-                                                        {"steps", "2e6a7fb1b41dd426"},
-                                                        {"unfused steps", "66e8387a3fc568a9"}}));
+                                                        {"limited report", "dd9743e6df434e0e"},
+                                                        {"machine report", "14003a071aef7647"},
+                                                        {"report", "cf4f9ac09f18de6e"},
+                                                        {"steps", "d1ee805208e9616f"},
+                                                        {"unfused steps", "7324b2fba71dbdb9"}}));
 }
 
 }  // namespace

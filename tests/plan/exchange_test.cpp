@@ -128,6 +128,20 @@ TEST(ReplicaExchange, PairsAndReducedRowsAreCounted) {
   EXPECT_EQ(rank_loads(config, plan)[0].replicated_bytes, all);
 }
 
+TEST(ReplicaExchange, PairsOfSkewedIdsHaveFewerRows) {
+  RunConfig config = config_of({table("pairs", 1000000, 6, {200})}, 40);
+  config.data.source = DataKind::kSynthetic;
+  config.data.synthetic.alpha = 1.2;
+  const Plan plan{2, {}, {0}};
+  const int64_t rows = std::llround(expected_unique_rows(int64_t{1000000}, 20 * 200, 1.2));
+  EXPECT_LT(rows, 2000);
+  EXPECT_EQ(rank_loads(config, plan)[0].replicated_bytes, pairs_message_bytes(1, rows, rows * 6));
+  config.data.source = DataKind::kHdf5;
+  const int64_t uniform = std::llround(expected_unique_rows(1000000.0, 20 * 200));
+  EXPECT_EQ(rank_loads(config, plan)[0].replicated_bytes,
+            pairs_message_bytes(1, uniform, uniform * 6));
+}
+
 TEST(Traffic, TheShareOfRowsDecidesAboutIdsAndVectors) {
   const TableConfig t = table("t", 12, 8, {1, 3});
   EXPECT_EQ(hotness_of(t), 4);

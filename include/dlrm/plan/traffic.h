@@ -19,6 +19,9 @@ double expected_unique_rows(double rows, double lookups);
 /// log(rows).
 double expected_unique_rows(int64_t rows, double lookups, double alpha);
 
+/// `data.synthetic.alpha`, or 0 if the data is not synthetic.
+double skew_of_ids(const RunConfig& config);
+
 // ---- Ids
 
 /// Expected bytes of the header and the code of a feature's group in a message of `samples` samples
