@@ -66,6 +66,13 @@ TEST_F(FileTest, ACopyIsWrittenAfterExistingBytes) {
   EXPECT_EQ(std::distance(fs::directory_iterator(path("")), fs::directory_iterator()), 1);
 }
 
+TEST_F(FileTest, ACopyOfMoreThanTheSourceHoldsIsAnError) {
+  File source(path("a"), File::Mode::kCreate);
+  source.write("abc", 3, 0);
+  File file(path("b"), File::Mode::kCreate);
+  EXPECT_THROW(file.copy(source, 4, 0), Error);
+}
+
 /// A file without a name lies in a file system of its own, so that the kernel does not copy.
 TEST_F(FileTest, ManyBytesOfAnotherFileSystemAreCopied) {
   const int memory = memfd_create("source", MFD_CLOEXEC);

@@ -65,6 +65,11 @@ def no_label(f):
     del f["label"]
 
 
+def label_elsewhere(f):
+    del f["label"]
+    f["label"] = h5py.ExternalLink("good.h5", "label")
+
+
 def double_label(f):
     replace(f, "label", np.zeros(N, np.float64))
 
@@ -171,8 +176,8 @@ def falling_offsets(f):
     f["sparse/bags/offsets"][3] = 1
 
 
-STRUCTURE = [bad_format, no_version, later_version, float_samples, negative_samples, two_samples, chunked_sums, no_label, double_label,
-             short_label, double_weight, short_weight, flat_weight, chunked_weight, flat_dense, short_dense,
+STRUCTURE = [bad_format, no_version, later_version, float_samples, negative_samples, two_samples, chunked_sums, no_label, label_elsewhere,
+             double_label, short_label, double_weight, short_weight, flat_weight, chunked_weight, flat_dense, short_dense,
              double_dense, big_endian_dense, unsigned_ids, chunked_ids,
              compressed_dense, short_ids, no_rows, text_rows, hotness_and_offsets, neither_hotness_nor_offsets,
              zero_hotness, short_offsets, narrow_offsets, offsets_from_one, offsets_beyond_ids, no_ids,

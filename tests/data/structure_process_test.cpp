@@ -98,6 +98,27 @@ TEST(StructureProcess, HasLimitsAndIsQuietAndSignalsOfTheGroupDoNotReachIt) {
   EXPECT_EQ(error, pipe + ": not an HDF5 file, or a damaged one");
 }
 
+TEST(StructureProcess, SignalsThatInterruptTheCallerChangeNothing) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe.h5";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  struct sigaction handler {
+  }, before{};
+  handler.sa_handler = [](int) {};  // without SA_RESTART
+  sigaction(SIGUSR2, &handler, &before);
+  std::string error;
+  std::thread parent([&] { error = error_of([&] { read_structures({pipe}); }); });
+  EXPECT_FALSE(reader_of(pipe).empty());
+  for (int i = 0; i < 20; ++i) {
+    pthread_kill(parent.native_handle(), SIGUSR2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  close(open(pipe.c_str(), O_WRONLY));
+  parent.join();
+  sigaction(SIGUSR2, &before, nullptr);
+  EXPECT_EQ(error, pipe + ": not an HDF5 file, or a damaged one");
+}
+
 TEST(StructureProcess, TheSignalThatEndsItIsTold) {
   const TemporaryFolder folder;
   const std::string pipe = folder / "pipe.h5";

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "dlrm/core/error.h"
 #include "dlrm/data/dictionary_file.h"
 #include "dlrm/hdf5/file.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 class CriteoDictionary : public InFolder {
  protected:
@@ -111,6 +113,12 @@ TEST_F(CriteoDictionary, AnotherKindOfFileIsNamed) {
   EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not an HDF5 file"));
   convert(options({"a.tsv"}, "d.h5"));
   EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not a dictionary"));
+}
+
+TEST_F(CriteoDictionary, AFileThatCannotBeMadeIsNamed) {
+  EXPECT_THAT(
+      [&] { write_dictionary_file(path("none/d.h5"), {}); },
+      ThrowsMessage<Error>(path("none/d.h5") + ": cannot create: No such file or directory"));
 }
 
 TEST_F(CriteoDictionary, AValueTwiceIsRefused) {

@@ -197,6 +197,61 @@ TEST(CheckedFaults, AWrongGradientOfALayerIsFound) {
   }
 }
 
+TEST(CheckedFaults, AWrongValueBesideALargeBiasIsFound) {
+  Cells x = Cells::random(2, 4, 1, DType::kBFloat16), w = Cells::random(3, 4, 2, DType::kBFloat16);
+  Cells y(2, 3, DType::kBFloat16);
+  const std::vector<float> bias = {256, 0, 0};
+  for (const bool wrong : {false, true}) {
+    const std::string error = error_of<LinearForward>(
+        [&](const LinearForward& o) {
+          auto* value = static_cast<BFloat16*>(o.y.element(0, 2));
+          if (wrong) *value = BFloat16(static_cast<float>(*value) + 0.5f);
+        },
+        [&](Ops& o) {
+          o.linear_forward(x.matrix(), w.matrix(), bias, Activation::kNone, y.matrix(), {});
+        });
+    expect_found(error, wrong ? "y (0, 2)" : "");
+  }
+}
+
+TEST(CheckedFaults, AWrongGradientThatAnUpdateAppliesIsFound) {
+  for (const bool wrong : {false, true}) {
+    Cells x = Cells::random(5, 8, 1), w = Cells::random(6, 8, 2, DType::kFloat32, 0);
+    Cells y = Cells::random(5, 6, 3), dy = Cells::random(5, 6, 4);
+    std::vector<float> dw(48), dbias(6), bias(6, 1);
+    LinearBackward layer;
+    layer.y = y.matrix(), layer.dy = dy.matrix(), layer.x = x.matrix(), layer.w = w.matrix();
+    layer.dw = {dw.data(), 6, 8}, layer.dbias = dbias;
+    const OptimizerStep step = step_of(OptimizerRule::kSgd);
+    const std::string error = error_of<LinearBackwardUpdate>(
+        [&](const LinearBackwardUpdate& o) {
+          if (!wrong) return;
+          o.layer.dbias[2] += 1;
+          o.bias.values[2] -= step.lr;
+        },
+        [&](Ops& o) {
+          const View<float> weights(static_cast<float*>(w.matrix().data), 48);
+          o.run(LinearBackwardUpdate{step, layer, {weights, {}, {}, {}}, {bias, {}, {}, {}}});
+        });
+    expect_found(error, wrong ? "weight (0, 2)" : "");
+  }
+}
+
+TEST(CheckedFaults, AWrongSumOfBlocksBesideAnInfiniteOneIsFound) {
+  for (const bool wrong : {false, true}) {
+    std::vector<float> from = {1, INFINITY, 3}, to(3, 1);
+    BlockCopy block;
+    block.src = from.data(), block.dst = to.data(), block.rows = 1, block.accumulate = true;
+    block.cols = block.src_stride = block.dst_stride = 3;
+    const std::string error =
+        error_of<CopyBlocks>([&](const CopyBlocks&) { to[2] += wrong ? 1.0f : 0.0f; },
+                             [&](Ops& o) {
+                               o.copy_blocks({&block, 1});
+                             });
+    expect_found(error, wrong ? "dst (0, 2)" : "");
+  }
+}
+
 TEST(CheckedFaults, AWrongValueOfADenseUpdateIsFound) {
   for (int wrong = 0; wrong < 5; ++wrong) {
     std::vector<float> w(20, 1.0f), g(20, 0.5f), s1(20, 0.25f), s2(20, 0.25f);

@@ -68,6 +68,21 @@ TEST_P(Embedding, ABagAtTheEndOfAThreadsShareIsPooled) {
   }
 }
 
+TEST_P(Embedding, GradientsOfRowsStayInTheirRows) {
+  for (const int64_t width : {4, 12, 20, 36}) {
+    const Bags bags = Bags::random(9, 20, 2, 1);
+    Cells gradient = Cells::random(9, width, 2, DType::kFloat32, 0);
+    RunSpace space(bags.nnz());
+    const IdGroup group = bags.group();
+    ops->group_rows({&group, 1}, 20, space.runs());
+    Cells grads(bags.nnz() + 1, width, DType::kFloat32, 0);
+    for (int64_t r = 0; r < grads.rows(); ++r) grads.set(r, 0, 7);
+    const BagGradient from{gradient.floats(), nullptr};
+    ops->embedding_bag_backward(space.runs(), {&from, 1}, grads.floats());
+    for (int64_t r = space.count[0]; r < grads.rows(); ++r) EXPECT_EQ(grads.at(r, 0), 7) << width;
+  }
+}
+
 TEST_P(Embedding, GroupRowsAgreesWithAnOrderedMap) {
   struct Case {
     int64_t bags, rows;

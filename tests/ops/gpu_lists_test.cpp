@@ -168,6 +168,8 @@ TEST(CopyPlans, LaunchBlocksOfOnePlaceInTurnAndOthersTogether) {
   EXPECT_EQ(launches_of(rows_differ), "1|1|1");
   rows_differ[0].disjoint = rows_differ[1].disjoint = true;
   EXPECT_EQ(launches_of(rows_differ), "11|1");
+  rows_differ[0].disjoint = false, rows_differ[2].disjoint = true;
+  EXPECT_EQ(launches_of(rows_differ), "1|11");
   auto apart = at({0, 4});
   apart[1].dst_stride = 16;  // strides differ, so columns may meet
   EXPECT_EQ(launches_of(apart), "1|1");

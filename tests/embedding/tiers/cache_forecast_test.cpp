@@ -34,5 +34,13 @@ TEST(BatchRows, AreThoseOfASliceInTheOrderOfTheBatch) {
   EXPECT_EQ(rows, std::vector<int64_t>());
 }
 
+TEST(BatchRows, OfOneFeatureEndWithItsLastSample) {
+  const std::vector<int64_t> ids{5, 7}, offsets{0, 1, 2, 1};  // the last is not of the batch
+  const BatchRows batch({table_of(1)}, ids, View<const int64_t>(offsets).first(3));
+  std::vector<int64_t> rows;
+  EXPECT_EQ(batch.of(0, {0, 1000}, rows), 2);
+  EXPECT_EQ(rows, (std::vector<int64_t>{5, 7}));
+}
+
 }  // namespace
 }  // namespace dlrm

@@ -292,6 +292,17 @@ TEST_F(Placing, TellsTheFastMemoryThatABatchNeeds) {
   EXPECT_EQ(placement_.fast_needed(batch).bytes, 5);
 }
 
+// Row 2 is placed before the batch waits for slots, and is not counted again.
+TEST_F(Placing, ABatchThatFillsItsCacheWaitsForTheOneBefore) {
+  calls_.may_finish.open();
+  place({0, 1});
+  std::vector<int64_t> full{2, 3, 4, 2};
+  const int64_t batch = placement_.place({{0, full.data(), 4, false}});
+  step(false);
+  placement_.await_placed(batch);
+  EXPECT_EQ(placement_.fast_needed(batch).bytes, 0);
+}
+
 TEST_F(Placing, EndsEveryReadIfOneFails) {
   calls_.fails = true;
   calls_.may_finish.open();

@@ -81,6 +81,16 @@ TEST_F(SsdRecordsTest, RowsThatAreInTheOpenSegmentAreWrittenInPlace) {
               IsEmpty());
 }
 
+TEST_F(SsdRecordsTest, NothingOfBeforeIsWrittenAfterItIsEmptied) {
+  const auto store = make();
+  write_version(*store, row_range(0, 5), kRecordBytes, 1);
+  store->clear();
+  write_version(*store, row_range(0, 5), kRecordBytes, 2);
+  EXPECT_EQ(store->traffic().written.bytes, 0);
+  EXPECT_THAT(wrong_rows(*store, row_range(0, 5), kRecordBytes, [](int64_t) { return 2; }),
+              IsEmpty());
+}
+
 TEST_F(SsdRecordsTest, RowsThatWereNeverWrittenTakeNoSpace) {
   int64_t longest = 0;
   faults_->resize = [&](int64_t bytes) {
