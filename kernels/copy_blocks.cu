@@ -2,8 +2,12 @@
 // may have a list of row numbers, in which -1 stands for no row. A block of threads copies one unit
 // of one rectangle. Its warps search the prefix sums of units for the rectangle, 32 entries at a
 // time.
-// Bytes per element: the element of both sides (dst twice for a sum). Bytes per row: 8 + 4 for the
-// scale and the row lists. Limit: the bandwidth of a copy if rows are 128 bytes or longer.
+// A thread applies all rectangles of a chain to its cells. If some of them have lists of dst rows,
+// the block of threads first finds which of them have which of its rows, for kTile rectangles at a
+// time. A thread then reads only those of its row, in their order.
+// Bytes per element: the element of both sides (dst twice for a sum that is no chain). Bytes per
+// row: 8 + 4 for the scale and the row lists. Limit: the bandwidth of a copy if rows are 128 bytes
+// or longer, and the latency of a few reads per tile for chains of many short lists.
 #include "kernels/copy_blocks.h"
 #include "kernels/rows.cuh"
 
@@ -12,7 +16,10 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kRowsPerThread = 8;
-constexpr int kTogether = 4;  ///< rows whose loads are in flight together
+constexpr int kTogether = 4;     ///< rows whose loads are in flight together
+constexpr int kTile = kThreads;  ///< rectangles whose lists are searched together
+constexpr int kWords = kTile / 32;
+constexpr int kMostListedRows = 32;  ///< of a unit of a chain with lists
 
 /// The last rectangle that starts at or before `unit`.
 __device__ int rectangle_of(const CopyRectangle* rectangles, int count, int64_t unit) {
@@ -92,16 +99,185 @@ __device__ __forceinline__ void copy_unit(const CopyRectangle* chain, const Copy
   }
 }
 
+/// Rows of a unit of a chain with lists.
+__host__ __device__ int listed_rows(int shift) {
+  const int rows = (kThreads >> shift) * kTogether;
+  return rows < kMostListedRows ? rows : kMostListedRows;
+}
+
+/// A rectangle in a unit's rows.
+struct Addend {
+  const void* src;     ///< of the first of them that it has
+  const float* scale;  ///< likewise, or null
+  int64_t src_stride;
+  uint32_t rows;  ///< bits: those that it has
+};
+/// The rectangles of a tile, in shared memory.
+struct Tile {
+  Addend* addends;   ///< [kTile]
+  uint32_t* of_row;  ///< [kMostListedRows, kWords] bits: the rectangles that have the row
+};
+
+/// The first entry of an ascending list, at whose end may be -1, that is at least `row`.
+__device__ int64_t first_entry(const int32_t* list, int64_t count, int64_t row) {
+  int64_t first = 0;
+  while (row > 0 && first < count) {
+    const int64_t middle = (first + count) / 2;
+    if (static_cast<uint32_t>(list[middle]) < static_cast<uint32_t>(row)) {
+      first = middle + 1;
+    } else {
+      count = middle;
+    }
+  }
+  return first;
+}
+
+/// Finds what `count` rectangles add to `rows` rows from `begin` on. All threads of the block call
+/// it.
 template <class From>
-__device__ __forceinline__ void copy_from(const CopyRectangle* chain, const CopyRectangle& b,
-                                          int64_t unit) {
+__device__ void find_addends(const CopyRectangle* rectangles, int count, int64_t begin, int rows,
+                             const Tile& tile) {
+  const auto thread = static_cast<int>(threadIdx.x);
+  static_assert(kTile <= kThreads && kMostListedRows * kWords <= kThreads);
+  __syncthreads();  // the previous tile is done
+  if (thread < kMostListedRows * kWords) tile.of_row[thread] = 0;
+  if (thread < kTile) tile.addends[thread].rows = 0;
+  __syncthreads();
+  int shift = 0;  // 2^shift threads for each rectangle
+  while (count << (shift + 1) <= kThreads) ++shift;
+  const int number = thread >> shift, lane = thread & ((1 << shift) - 1);
+  if (number < count) {
+    const CopyRectangle& b = rectangles[number];
+    Addend& addend = tile.addends[number];
+    const int64_t first = b.dst_rows ? first_entry(b.dst_rows, b.rows, begin) : begin;
+    if (lane == 0) {
+      addend.src = static_cast<const From*>(b.src) + first * b.src_stride;
+      addend.scale = b.scale ? b.scale + first : nullptr;
+      addend.src_stride = b.src_stride;
+    }
+    for (int64_t entry = first + lane; entry < b.rows; entry += 1 << shift) {
+      const auto row = static_cast<uint32_t>(b.dst_rows ? b.dst_rows[entry] : entry) -
+                       static_cast<uint32_t>(begin);
+      if (row >= static_cast<uint32_t>(rows)) break;
+      atomicOr(&addend.rows, 1u << row);
+      atomicOr(&tile.of_row[row * kWords + number / 32], 1u << number % 32);
+    }
+  }
+  __syncthreads();
+}
+
+/// Adds a tile's cells in columns [c, c + N) to the unit's rows row, row + step, ... `cells` has
+/// kTogether of them, of which bits `mine` exist.
+template <class From, class To, int N>
+__device__ __forceinline__ void add_tile(const Tile& tile, int count, int row, int step, int64_t c,
+                                         unsigned mine, Pack<To, N>* cells) {
+  for (int word = 0; word * 32 < count; ++word) {
+    uint32_t left[kTogether], any = 0;
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      left[k] = mine >> k & 1 ? tile.of_row[(row + k * step) * kWords + word] : 0;
+      any |= left[k];
+    }
+    while (any != 0) {
+      Pack<From, N> from[kTogether];
+      float scale[kTogether];
+      unsigned read = 0, scaled = 0;
+      any = 0;
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        if (left[k] == 0) continue;
+        const Addend& addend = tile.addends[word * 32 + __ffs(left[k]) - 1];
+        left[k] &= left[k] - 1;
+        any |= left[k];
+        const int at = __popc(addend.rows & ((1u << (row + k * step)) - 1));
+        from[k] = load_pack<N>(static_cast<const From*>(addend.src) + at * addend.src_stride + c);
+        if (addend.scale) scale[k] = addend.scale[at];
+        scaled |= (addend.scale ? 1u : 0u) << k;
+        read |= 1u << k;
+      }
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        if ((read >> k & 1) == 0) continue;
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          float value = to_float(from[k].at[i]);
+          if (scaled >> k & 1) value = __fmul_rn(value, scale[k]);
+          cells[k].at[i] = from_float<To>(__fadd_rn(to_float(cells[k].at[i]), value));
+        }
+      }
+    }
+  }
+}
+
+/// Like copy_cells(), for a chain with lists. All threads of the block call it.
+template <class From, class To, int N>
+__device__ __forceinline__ void sum_cells(const CopyRectangle* chain, const CopyRectangle& first,
+                                          int64_t begin, int row, int step, int64_t group,
+                                          const Tile& tile) {
+  const int rows = listed_rows(first.shift);
+  const int64_t c = group * N;
+  Pack<To, N> cells[kTogether];
+  unsigned mine = 0;
+#pragma unroll
+  for (int k = 0; k < kTogether; ++k) {
+    const int64_t r = begin + row + k * step;
+    if (group >= first.groups || row + k * step >= rows || r >= first.rows) continue;
+    mine |= 1u << k;
+    const auto from = load_pack<N>(static_cast<const From*>(first.src) + r * first.src_stride + c);
+    if (first.accumulate) {
+      cells[k] = load_pack<N>(static_cast<To*>(first.dst) + r * first.dst_stride + c);
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      float value = to_float(from.at[i]);
+      if (first.scale) value = __fmul_rn(value, first.scale[r]);
+      if (first.accumulate) value = __fadd_rn(to_float(cells[k].at[i]), value);
+      cells[k].at[i] = from_float<To>(value);
+    }
+  }
+  for (int m = 1; m < first.chain; m += kTile) {
+    const int count = min(kTile, first.chain - m);
+    find_addends<From>(chain + m, count, begin, rows, tile);
+    add_tile<From, To, N>(tile, count, row, step, c, mine, cells);
+  }
+#pragma unroll
+  for (int k = 0; k < kTogether; ++k) {
+    if ((mine >> k & 1) == 0) continue;
+    const int64_t r = begin + row + k * step;
+    store_pack(static_cast<To*>(first.dst) + r * first.dst_stride + c, cells[k]);
+  }
+}
+
+template <class From, class To>
+__device__ __forceinline__ void sum_unit(const CopyRectangle* chain, const CopyRectangle& b,
+                                         int64_t unit, const Tile& tile) {
+  const int64_t band = unit / b.units_across, column = unit % b.units_across;
+  const int64_t group = (column << b.shift) + (threadIdx.x & ((1u << b.shift) - 1));
+  const int64_t begin = band * listed_rows(b.shift);
+  const auto row = static_cast<int>(threadIdx.x >> b.shift);
+  if (b.length == 1) {
+    sum_cells<From, To, 1>(chain, b, begin, row, kThreads >> b.shift, group, tile);
+  } else {
+    sum_cells<From, To, 4>(chain, b, begin, row, kThreads >> b.shift, group, tile);
+  }
+}
+
+template <class From, class To>
+__device__ __forceinline__ void apply_unit(const CopyRectangle* chain, const CopyRectangle& b,
+                                           int64_t unit, const Tile& tile) {
+  b.listed ? sum_unit<From, To>(chain, b, unit, tile) : copy_unit<From, To>(chain, b, unit);
+}
+
+template <class From>
+__device__ __forceinline__ void apply_from(const CopyRectangle* chain, const CopyRectangle& b,
+                                           int64_t unit, const Tile& tile) {
   switch (b.dst_type) {
     case DType::kFloat32:
-      return copy_unit<From, float>(chain, b, unit);
+      return apply_unit<From, float>(chain, b, unit, tile);
     case DType::kBFloat16:
-      return copy_unit<From, Bf16>(chain, b, unit);
+      return apply_unit<From, Bf16>(chain, b, unit, tile);
     case DType::kFloat16:
-      return copy_unit<From, Fp16>(chain, b, unit);
+      return apply_unit<From, Fp16>(chain, b, unit, tile);
   }
 }
 
@@ -110,13 +286,16 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int64_t unit = blockIdx.x;
   const CopyRectangle* chain = rectangles + rectangle_of(rectangles, count, unit);
   const CopyRectangle b = *chain;
+  DLRM_SHARED(Addend, addends, kTile);
+  DLRM_SHARED(uint32_t, of_row, kMostListedRows * kWords);
+  const Tile tile{addends, of_row};
   switch (b.src_type) {
     case DType::kFloat32:
-      return copy_from<float>(chain, b, unit - b.first_unit);
+      return apply_from<float>(chain, b, unit - b.first_unit, tile);
     case DType::kBFloat16:
-      return copy_from<Bf16>(chain, b, unit - b.first_unit);
+      return apply_from<Bf16>(chain, b, unit - b.first_unit, tile);
     case DType::kFloat16:
-      return copy_from<Fp16>(chain, b, unit - b.first_unit);
+      return apply_from<Fp16>(chain, b, unit - b.first_unit, tile);
   }
 }
 
@@ -131,7 +310,7 @@ bool in_fours(const CopyShape& shape) {
          aligned(shape.dst, shape.dst_type, shape.dst_stride);
 }
 
-CopyRectangle divide(const CopyShape& shape, bool fours, int64_t* units) {
+CopyRectangle divide(const CopyShape& shape, bool fours, bool listed, int64_t* units) {
   CopyRectangle b{};
   b.src = shape.src;
   b.dst = shape.dst;
@@ -140,13 +319,15 @@ CopyRectangle divide(const CopyShape& shape, bool fours, int64_t* units) {
   b.src_stride = shape.src_stride;
   b.dst_stride = shape.dst_stride;
   b.rows = shape.rows;
+  b.listed = listed;
   b.chain = 1;
   b.length = fours ? 4 : 1;
   b.groups = shape.cols / b.length;
   const BlockShape block = block_shape(b.groups, kThreads);
   b.shift = static_cast<int8_t>(block.shift);
   b.units_across = static_cast<int32_t>(blocks_for(b.groups, static_cast<int64_t>(block.across())));
-  const int64_t down = static_cast<int64_t>(block.down(kThreads)) * kRowsPerThread;
+  const int64_t down = listed ? listed_rows(block.shift)
+                              : static_cast<int64_t>(block.down(kThreads)) * kRowsPerThread;
   *units = blocks_for(b.rows, down) * b.units_across;
   return b;
 }

@@ -25,9 +25,11 @@ struct CopyRectangle {
   int8_t length;
   DType src_type, dst_type;
   bool accumulate;
-  uint8_t unused[3];  ///< zeros: rectangles are compared by their bytes
+  bool listed;        ///< the chain that starts here has lists of dst rows
+  uint8_t unused[2];  ///< zeros: rectangles are compared by their bytes
   /// Length of the chain that starts here: this rectangle and those that directly follow it with
-  /// the same destination. They differ only in their sources, which have one type and no lists.
+  /// the same columns of the destination. Their sources have one type and no lists. The first one
+  /// has no list of dst rows. Those that have one, and those that follow them, accumulate.
   int32_t chain;
 };
 
@@ -42,8 +44,9 @@ struct CopyShape {
 
 /// True if both sides are aligned for groups of four columns.
 bool in_fours(const CopyShape& shape);
-/// Divides a rectangle into units and sets `*units` to their number. Does not set first_unit.
-CopyRectangle divide(const CopyShape& shape, bool fours, int64_t* units);
+/// Divides the first rectangle of a chain, which has lists of dst rows if `listed`, into units and
+/// sets `*units` to their number. Does not set first_unit.
+CopyRectangle divide(const CopyShape& shape, bool fours, bool listed, int64_t* units);
 
 /// Copies rectangles [count] in device memory, with `units` in total. Their chains write different
 /// places.

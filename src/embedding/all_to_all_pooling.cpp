@@ -9,12 +9,37 @@
 namespace dlrm {
 namespace {
 
-/// A block of any owner, with the data that its requester needs.
+/// Columns of a block of any owner, with the data that its requester needs.
 struct RequestedBlock {
   int owner = 0;
-  size_t number = 0;  ///< over the blocks of all owners
-  PooledBlock block;
+  size_t number = 0;   ///< over the blocks of all owners
+  int64_t column = 0;  ///< the first of them in the owner's block
+  PooledBlock block;   ///< of these columns
 };
+
+/// Cuts blocks at the columns where others of their feature begin or end. A device adds blocks of
+/// the same columns in one launch.
+std::vector<RequestedBlock> cut_columns(const std::vector<RequestedBlock>& blocks) {
+  std::vector<int64_t> borders;
+  for (const RequestedBlock& b : blocks) {
+    borders.insert(borders.end(), {b.block.e_column, b.block.e_column + b.block.width});
+  }
+  std::sort(borders.begin(), borders.end());
+  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+  std::vector<RequestedBlock> cut;
+  for (const RequestedBlock& b : blocks) {
+    const int64_t first = b.block.e_column, end = first + b.block.width;
+    auto border = std::upper_bound(borders.begin(), borders.end(), first);
+    for (int64_t begin = first; begin < end; begin = *border++) {
+      RequestedBlock part = b;
+      part.column = begin - first;
+      part.block.e_column = begin;
+      part.block.width = *border - begin;
+      cut.push_back(part);
+    }
+  }
+  return cut;
+}
 
 class AllToAllPooling final : public BagPooling {
  public:
@@ -30,11 +55,12 @@ class AllToAllPooling final : public BagPooling {
     int64_t widest = 0;
     for (size_t q = 0; q < layout.owners.size(); ++q) {
       for (const PooledBlock& block : layout.owners[q].returned) {
-        requested_.push_back({static_cast<int>(q), requested_.size(), block});
+        requested_.push_back({static_cast<int>(q), requested_.size(), 0, block});
         widest = std::max(widest, block.width);
       }
     }
     zeros_ = Array<float>(context.device, static_cast<size_t>(widest), "zeros");
+    requested_ = cut_columns(requested_);
     // The shard of row 0 is first. Its vectors are copied, and those of later rows are added.
     const auto order = [](const RequestedBlock& r) {
       return std::tuple(r.block.feature, r.block.first_row, r.block.e_column);
@@ -94,7 +120,7 @@ class AllToAllPooling final : public BagPooling {
       BlockCopy copy = copy_of(batch, requested);
       const PooledBuffers::Place place =
           buffers_.received_vectors(requested.owner, requested.number, block);
-      copy.src = place.data;
+      copy.src = column_of(place, requested);
       copy.src_type = place.type;
       copy.src_stride = place.stride;
       copy.dst = e.element(0, block.e_column);
@@ -107,6 +133,7 @@ class AllToAllPooling final : public BagPooling {
       if (block.skips_empty_bags) {
         const bool alone = in_one_block(batch, block);
         copy.dst_rows = samples_of(batch, requested);
+        copy.dst_height = e.rows;
         copy.accumulate = !alone;
         copy.disjoint = alone;
         if (block.first_row == 0 && !alone) copies.push_back(zero(copy, e.rows));
@@ -129,7 +156,7 @@ class AllToAllPooling final : public BagPooling {
       copy.src_type = de.type;
       copy.src_stride = de.stride;
       const PooledBuffers::Place place = buffers_.sent_gradients(requested.owner, requested.number);
-      copy.dst = place.data;
+      copy.dst = column_of(place, requested);
       copy.dst_type = place.type;
       copy.dst_stride = place.stride;
       if (requested.block.skips_empty_bags) copy.src_rows = samples_of(batch, requested);
@@ -189,6 +216,11 @@ class AllToAllPooling final : public BagPooling {
     copy_sums(*summing_, ops, true);
     return_vectors(0, ops, stream);
     summing_ = nullptr;
+  }
+
+  /// The first of a block's columns among those of its owner.
+  static void* column_of(const PooledBuffers::Place& place, const RequestedBlock& requested) {
+    return place.data + requested.column * static_cast<int64_t>(size_of(place.type));
   }
 
   /// Waits for gradients, and hands out those of sums.
@@ -318,10 +350,11 @@ class AllToAllPooling final : public BagPooling {
     return copy;
   }
 
-  /// Writes zeros to all rows of the columns that `copy` writes.
+  /// Writes zeros to all rows of the columns that `copy` writes. They are read as its type.
   BlockCopy zero(const BlockCopy& copy, int64_t rows) const {
     BlockCopy result;
     result.src = zeros_.data();
+    result.src_type = copy.src_type;
     result.dst = copy.dst;
     result.dst_type = copy.dst_type;
     result.dst_stride = copy.dst_stride;

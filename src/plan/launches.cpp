@@ -279,56 +279,34 @@ class TableLaunches {
     if (!sums_.empty()) add(6, 0, 0, all);
   }
 
-  /// Vectors of bf16 E that are sums of several ranks are added before the others are copied.
+  /// Vectors of bf16 E that are sums of several shards are added before the others are copied.
   int launches_of_copies() const {
-    std::map<int, std::vector<const Shard*>> cut;
-    bool any = false;
-    for (const Shard& shard : plan_.shards) {
-      any = true;
-      if (!has_all_rows(shard)) cut[shard.table].push_back(&shard);
-    }
-    int summed = 0, in_place = any ? 1 : 0;
-    for (const auto& [t, shards] : cut) {
-      std::set<int64_t> done;
-      for (const FeatureConfig& feature : table_of(t).features) {
-        if (!done.insert(feature.hotness).second) continue;
-        const auto [launches, alone] = launches_of_copies(table_of(t), shards, feature.hotness);
-        int& most = alone || config_.compute_type() == DType::kFloat32 ? in_place : summed;
-        most = std::max(most, launches);
-      }
-    }
-    return summed + in_place;
+    if (plan_.shards.empty()) return 0;
+    return config_.compute_type() != DType::kFloat32 && adds_vectors() ? 2 : 1;
   }
-  /// Those that may write the same columns follow each other. True if each bag is in one shard.
-  std::pair<int, bool> launches_of_copies(const TableConfig& table,
-                                          const std::vector<const Shard*>& shards,
-                                          int64_t hotness) const {
-    std::map<int64_t, int> changes;                // of the number of launches, by column
-    std::set<std::pair<int64_t, int64_t>> of_all;  // columns that are written for all bags
-    const auto count = [&](int64_t begin, int64_t end) {
-      ++changes[begin];
-      --changes[end];
-    };
-    bool alone = hotness == 1;
-    for (const Shard* shard : shards) {
-      if (!summed_.contains(key_of(*shard)) &&
-          returns_only_non_empty_bags(config_.routing.mode, hotness, shard->rows, table.rows)) {
-        count(shard->columns.begin, shard->columns.end);
-      } else {
-        alone = false;
-        of_all.insert({shard->columns.begin, shard->columns.end});
+  /// True if a feature's vectors are sums. Bags of one id are not, if shards return only those.
+  bool adds_vectors() const {
+    std::vector<char> cut(config_.model.tables.size()), skip(cut.size(), 1);
+    for (const std::vector<Shard>& mine : shards_) {
+      for (const Shard& shard : mine) {
+        const auto t = static_cast<size_t>(shard.table);
+        const bool in_node = summed_.contains(key_of(shard));
+        cut[t] |= shard.rows.begin > 0 && !in_node;
+        skip[t] &= !in_node && returns_only_non_empty_bags(config_.routing.mode, 1, shard.rows,
+                                                           table_of(shard.table).rows);
       }
     }
-    // Zeros are written before lists.
-    for (const Shard* shard : shards) {
-      if (shard->rows.begin > 0) continue;
-      of_all.insert({shard->columns.begin, shard->columns.end});
+    for (const NodeSum& sum : sums_) {
+      const Shard& first = sum.shards.front();
+      cut[static_cast<size_t>(first.table)] |= first.rows.begin > 0;
     }
-    if (alone) return {1, true};
-    for (const auto& [begin, end] : of_all) count(begin, end);
-    int most = 0, now = 0;
-    for (const auto& [column, change] : changes) most = std::max(most, now += change);
-    return {most, alone};
+    for (size_t t = 0; t < cut.size(); ++t) {
+      if (!cut[t]) continue;
+      for (const FeatureConfig& feature : config_.model.tables[t].features) {
+        if (feature.hotness > 1 || !skip[t]) return true;
+      }
+    }
+    return false;
   }
 
   void update(const std::vector<Shard>& mine, StepLaunches& all) const {

@@ -35,7 +35,8 @@ std::string text_of(int kernels, int library_calls, int fills, int collectives) 
 }
 
 /// Trains on so many samples a rank, and compares.
-void expect_as_planned(const RunConfig& given, int ranks, int64_t samples, int ranks_per_node = 0) {
+void expect_as_planned(const RunConfig& given, int ranks, int64_t samples, int ranks_per_node = 0,
+                       void (*change)(Plan&) = nullptr) {
   TimelineOptions options;
   options.config = given;
   options.ranks = ranks;
@@ -44,6 +45,7 @@ void expect_as_planned(const RunConfig& given, int ranks, int64_t samples, int r
   const RunConfig config = emulated_config(options);
   Plan plan = make_plan(config, ranks, {});
   plan.ranks_per_node = ranks_per_node;
+  if (change) change(plan);
   const RecordedSteps steps = record_steps(config, plan);
   const std::vector<LaunchCounts> counted = count_launches(steps, ranks, steps.steps - 1);
   const std::vector<StepLaunches> planned = step_launches(config, plan);
@@ -166,6 +168,24 @@ TEST(PlannedLaunches, OfNodeSums) {
   longer.replace(longer.find("hotness: 3"), 10, "hotness: 30");
   expect_as_planned(parse_config(longer, "small"), 4, 40, 2);
   expect_as_planned(parse_config(longer, "small", {kCross, kBf16}), 4, 40, 2);
+}
+
+/// Columns of other shards begin and end within those of a shard of other rows.
+TEST(PlannedLaunches, OfColumnsThatDependOnRows) {
+  const auto change = [](Plan& plan) {
+    std::vector<Shard> shards;
+    for (const Shard& shard : plan.shards) {
+      shards.push_back(shard);
+      if (shard.table != 0 || shard.rank == 1) continue;
+      const int64_t cut = shard.columns.begin + 3 + shard.rank;
+      shards.back().columns.end = cut;
+      shards.push_back(shard);
+      shards.back().columns.begin = cut;
+    }
+    plan.shards = shards;
+  };
+  expect_as_planned(parse_config(kModel, "small"), 4, 40, 0, change);
+  expect_as_planned(parse_config(kModel, "small", {kCross, kBf16}), 4, 40, 0, change);
 }
 
 TEST(PlannedLaunches, OfTwoBucketsOfDenseGradients) {

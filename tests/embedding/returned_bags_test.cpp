@@ -18,6 +18,19 @@ constexpr int64_t kBatch = 23;
 /// One table of 40 rows. Its feature has hotness 1 in the config.
 Tables one_table(Pooling pooling) { return {table_of("t", kRows, 6, {1}, pooling)}; }
 
+/// For four ranks. "uneven": other columns for each part of the rows.
+Plan four_ranks(const std::string& kind, const Tables& tables) {
+  if (kind != "uneven") return plan_of(kind, tables, 4);
+  Plan plan;
+  plan.world = 4;
+  add(plan, 0, {0, 13}, {0, 6}, 3);
+  add(plan, 0, {13, 27}, {0, 2}, 0);
+  add(plan, 0, {13, 27}, {2, 6}, 1);
+  add(plan, 0, {27, kRows}, {0, 5}, 2);
+  add(plan, 0, {27, kRows}, {5, 6}, 0);
+  return plan;
+}
+
 void route(ShardedEmbeddings& embeddings, const Communicator& comm, const BagOf& bag_of,
            int64_t step) {
   const Range local = part_of(kBatch, comm.rank(), comm.size());
@@ -29,16 +42,19 @@ void route(ShardedEmbeddings& embeddings, const Communicator& comm, const BagOf&
   embeddings.route({local, kBatch, ids, offsets});
 }
 
-/// Trains with the CPU execution, which is checked against the reference.
-Tensors trained(const Plan& plan, const EmbeddingOptions& options, const BagOf& bag_of) {
+/// Trains with the CPU execution, which is checked against the reference, or on GPUs.
+Tensors trained(const Plan& plan, const EmbeddingOptions& options, const BagOf& bag_of,
+                bool on_gpus = false) {
   Tensors result;
   run_on_threads(plan.world, [&](Communicator& comm) {
-    Rank rank(comm, /*threads=*/2);
-    const auto ops = make_checked_ops(std::move(rank.ops), *rank.device, *rank.stream);
+    Rank rank = on_gpus ? Rank(comm, OnGpu()) : Rank(comm, /*threads=*/2);
+    const auto ops = on_gpus ? std::move(rank.ops)
+                             : make_checked_ops(std::move(rank.ops), *rank.device, *rank.stream);
     ShardedEmbeddings embeddings(rank.context, *ops, options, plan);
     for (int64_t t = 0; t < 3; ++t) {
       route(embeddings, comm, bag_of, t);
-      train(embeddings, comm, t, kBatch, 0.1);
+      on_gpus ? train(embeddings, rank.context, t, kBatch, 0.1)
+              : train(embeddings, comm, t, kBatch, 0.1);
     }
     const Tensors tensors = gather(comm, embeddings);
     if (comm.rank() == 0) result = tensors;
@@ -53,12 +69,29 @@ class ReturnedBags : public ::testing::TestWithParam<std::tuple<const char*, Poo
     const Tables tables = one_table(pooling);
     EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
     const Tensors expected = trained(plan_of("table", tables, 1), options, bag_of);
-    const Tensors exact = trained(plan_of(kind, tables, 4), options, bag_of);
+    const Plan plan = four_ranks(kind, tables);
+    const Tensors exact = trained(plan, options, bag_of);
     for (const auto& [path, values] : expected) {
       ASSERT_THAT(exact.at(path), ::testing::Pointwise(::testing::FloatNear(1e-5f), values));
     }
     options.routing.mode = RoutingMode::kFixed;
-    EXPECT_EQ(trained(plan_of(kind, tables, 4), options, bag_of), exact);
+    EXPECT_EQ(trained(plan, options, bag_of), exact);
+  }
+
+  /// With fixed routing every bag is returned, so vectors are added without lists.
+  void expect_gpus_add_in_the_order_of_rows(const BagOf& bag_of) {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+    const auto [kind, pooling] = GetParam();
+    const Tables tables = one_table(pooling);
+    EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
+    const Plan plan = four_ranks(kind, tables);
+    const Tensors exact = trained(plan, options, bag_of, true);
+    const Tensors expected = trained(plan_of("table", tables, 1), options, bag_of);
+    for (const auto& [path, values] : expected) {
+      ASSERT_THAT(exact.at(path), ::testing::Pointwise(::testing::FloatNear(1e-5f), values));
+    }
+    options.routing.mode = RoutingMode::kFixed;
+    EXPECT_EQ(trained(plan, options, bag_of, true), exact);
   }
 };
 
@@ -89,7 +122,7 @@ TEST_P(ReturnedBags, EmptyBagsGiveZerosAfterFullOnes) {
   run_on_threads(4, [&, &plan_kind = kind](Communicator& comm) {
     Rank rank(comm);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
-                                 plan_of(plan_kind, tables, 4));
+                                 four_ranks(plan_kind, tables));
     for (int64_t t = 0; t < 2; ++t) {
       route(embeddings, comm, bag_of, t);
       embeddings.await_ids();
@@ -106,8 +139,24 @@ TEST_P(ReturnedBags, EmptyBagsGiveZerosAfterFullOnes) {
   });
 }
 
+TEST_P(ReturnedBags, GpusAddVectorsInTheOrderOfRows) {
+  expect_gpus_add_in_the_order_of_rows([](int64_t t, int64_t i) {
+    Bag bag;
+    for (int64_t k = 0; k < (i + t) % 7; ++k) bag.push_back((11 * k + 3 * i) % kRows);
+    return bag;
+  });
+}
+
+/// Those of some ranks have one list or none.
+TEST_P(ReturnedBags, GpusAddVectorsOfSomeShards) {
+  expect_gpus_add_in_the_order_of_rows([](int64_t t, int64_t i) {
+    if (t == 2 || i == 0) return Bag{};
+    return i % 2 ? Bag{20 + (i + t) % 10, 1} : Bag{kRows - 1};
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Embedding, ReturnedBags,
-                         ::testing::Combine(::testing::Values("row", "grid", "ragged"),
+                         ::testing::Combine(::testing::Values("row", "grid", "ragged", "uneven"),
                                             ::testing::Values(Pooling::kSum, Pooling::kMean)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) +

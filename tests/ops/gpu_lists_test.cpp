@@ -170,6 +170,24 @@ TEST(CopyPlans, LaunchBlocksOfOnePlaceInTurnAndOthersTogether) {
   EXPECT_EQ(launches_of(rows_differ), "11|1");
   rows_differ[0].disjoint = false, rows_differ[2].disjoint = true;
   EXPECT_EQ(launches_of(rows_differ), "1|11");
+  auto sums = at({0, 0, 4, 0, 0});
+  for (size_t i = 1; i < 4; ++i) {
+    sums[i].dst_rows = rows, sums[i].accumulate = true, sums[i].dst_height = 2;
+  }
+  sums[4].accumulate = true;
+  const auto without = [&](auto&& change) {
+    std::vector<BlockCopy> blocks = sums;
+    change(blocks);
+    return launches_of(blocks);
+  };
+  EXPECT_EQ(launches_of(sums), "41");
+  EXPECT_EQ(without([](auto& b) { b[1].dst_height = 0; }), "11|1|1|1");
+  EXPECT_EQ(without([](auto& b) { b[3].dst_height = 3; }), "21|1|1");
+  EXPECT_EQ(without([](auto& b) { b[3].accumulate = false; }), "21|1|1");
+  EXPECT_EQ(without([](auto& b) { b[4].accumulate = false; }), "31|1");
+  EXPECT_EQ(without([&](auto& b) { b[3].src_rows = rows; }), "21|1|1");
+  EXPECT_EQ(without([&](auto& b) { b[0].src_rows = rows; }), "11|1|1|1");
+  EXPECT_EQ(without([&](auto& b) { b[0].rows = 1; }), "11|1|1|1");
   auto apart = at({0, 4});
   apart[1].dst_stride = 16;  // strides differ, so columns may meet
   EXPECT_EQ(launches_of(apart), "1|1");

@@ -61,23 +61,8 @@ TEST(LaunchesOfConfigs, WhetherStepsAreGraphsDoesNotDependOnThePlan) {
   }
 }
 
-/// The shards of a table that is cut by rows and has bags of several ids, at most.
-int most_row_shards(const ModelConfig& model, const Plan& plan) {
-  std::vector<int> shards(model.tables.size());
-  int most = 0;
-  for (const Shard& shard : plan.shards) {
-    const TableConfig& table = model.tables[static_cast<size_t>(shard.table)];
-    const bool long_bags =
-        std::any_of(table.features.begin(), table.features.end(),
-                    [](const FeatureConfig& feature) { return feature.hotness > 1; });
-    if (!long_bags || shard.rows.size() == table.rows) continue;
-    most = std::max(most, ++shards[static_cast<size_t>(shard.table)]);
-  }
-  return most;
-}
-
 /// Those of data-parallel tables come to at most 20.
-TEST(LaunchesOfConfigs, OfAutoAreHardlyMoreThanOfAnyStrategyButForRowShards) {
+TEST(LaunchesOfConfigs, OfAutoAreHardlyMoreThanOfAnyStrategy) {
   for (RunConfig config : all_configs()) {
     for (const int ranks : {1, 8, 64}) {
       config.sharding.strategy = Strategy::kAuto;
@@ -87,9 +72,20 @@ TEST(LaunchesOfConfigs, OfAutoAreHardlyMoreThanOfAnyStrategyButForRowShards) {
         config.sharding.strategy = strategy;
         fewest = std::min(fewest, most_launches(config, make_plan(config, ranks)));
       }
-      EXPECT_LE(most_launches(config, plan), fewest + 20 + most_row_shards(config.model, plan))
+      EXPECT_LE(most_launches(config, plan), fewest + 20)
           << config.model.tables.size() << " tables on " << ranks << " ranks";
     }
+  }
+}
+
+/// With thousands of shards of cut rows, whose bags have several ids.
+TEST(LaunchesOfConfigs, DoNotGrowWithRanks) {
+  for (const char* name : {"synthetic/small", "mlperf_dcnv2"}) {
+    RunConfig config = load_config(std::string(DLRM_SOURCE "/configs/") + name + ".yaml");
+    config.device = DeviceKind::kCuda;
+    config.comm = CommKind::kNccl;
+    const int few = most_launches(config, make_plan(config, 64));
+    EXPECT_LE(most_launches(config, make_plan(config, 4096)), few + 20) << name;
   }
 }
 

@@ -22,6 +22,7 @@ struct BlockCopy {
   const float* scale = nullptr;       ///< [rows], or null
   const int32_t* src_rows = nullptr;  ///< [rows] rows of src, or null
   const int32_t* dst_rows = nullptr;  ///< [rows] distinct rows of dst, ascending, or null
+  int64_t dst_height = 0;             ///< dst_rows are below it, or 0 if that is not known
   bool accumulate = false;
   bool disjoint = false;  ///< writes no place that another such block of the call writes
 };

@@ -43,22 +43,28 @@ bool same(const BlockCopy& a, const BlockCopy& b) {
   return a.src == b.src && a.dst == b.dst && a.src_type == b.src_type && a.dst_type == b.dst_type &&
          a.src_stride == b.src_stride && a.dst_stride == b.dst_stride && a.rows == b.rows &&
          a.cols == b.cols && a.scale == b.scale && a.src_rows == b.src_rows &&
-         a.dst_rows == b.dst_rows && a.accumulate == b.accumulate && a.disjoint == b.disjoint;
-}
-
-/// True if both write the same cells in the same order, from sources of one type. Blocks with lists
-/// may leave out rows, so they are never alike.
-bool same_place(const BlockCopy& a, const BlockCopy& b) {
-  return a.dst == b.dst && a.dst_type == b.dst_type && a.src_type == b.src_type &&
-         a.dst_stride == b.dst_stride && a.rows == b.rows && a.cols == b.cols && !a.dst_rows &&
-         !b.dst_rows && !a.src_rows && !b.src_rows;
+         a.dst_rows == b.dst_rows && a.dst_height == b.dst_height && a.accumulate == b.accumulate &&
+         a.disjoint == b.disjoint;
 }
 
 /// Blocks that one thread applies in turn, and the number of their launch.
 struct Chain {
   std::vector<size_t> blocks;
   int level = 0;
+  bool listed = false;  ///< some have lists of dst rows
 };
+
+/// True if `b` writes cells of a chain that starts with `first`, from sources of the same type, and
+/// in an order that leaves each cell to one thread.
+bool continues(const Chain& chain, const BlockCopy& first, const BlockCopy& b) {
+  if (b.dst != first.dst || b.dst_type != first.dst_type || b.dst_stride != first.dst_stride ||
+      b.cols != first.cols || b.src_type != first.src_type || first.dst_rows || first.src_rows ||
+      b.src_rows) {
+    return false;
+  }
+  if (b.dst_rows) return b.accumulate && b.dst_height > 0 && b.dst_height <= first.rows;
+  return b.rows == first.rows && (b.accumulate || !chain.listed);
+}
 
 /// A block joins the chain of its place if it overlaps no block of another chain before it.
 /// Otherwise it gets a later launch than all chains that it may overlap.
@@ -76,12 +82,13 @@ std::vector<Chain> chains(View<const BlockCopy> blocks) {
       last = c;
       ++met;
     }
-    if (met == 1 && same_place(blocks[all[last].blocks.front()], blocks[i])) {
+    if (met == 1 && continues(all[last], blocks[all[last].blocks.front()], blocks[i])) {
       all[last].blocks.push_back(i);
+      all[last].listed |= blocks[i].dst_rows != nullptr;
       continue;
     }
     places.push_back(place);
-    all.push_back({{i}, level});
+    all.push_back({{i}, level, false});
   }
   return all;
 }
@@ -90,8 +97,8 @@ kernels::CopyShape shape_of(const BlockCopy& b) {
   return {b.src, b.dst, b.src_type, b.dst_type, b.src_stride, b.dst_stride, b.rows, b.cols};
 }
 
-kernels::CopyRectangle rectangle(const BlockCopy& b, bool fours, int64_t* units) {
-  kernels::CopyRectangle r = kernels::divide(shape_of(b), fours, units);
+kernels::CopyRectangle rectangle(const BlockCopy& b, bool fours, bool listed, int64_t* units) {
+  kernels::CopyRectangle r = kernels::divide(shape_of(b), fours, listed, units);
   r.scale = b.scale;
   r.src_rows = b.src_rows;
   r.dst_rows = b.dst_rows;
@@ -107,8 +114,10 @@ void append(View<const BlockCopy> blocks, const Chain& chain, CopyPlan& plan,
   for (const size_t i : chain.blocks) fours &= kernels::in_fours(shape_of(blocks[i]));
   int64_t units = 0;
   for (const size_t i : chain.blocks) {
-    kernels::CopyRectangle r = rectangle(blocks[i], fours, &units);
     const bool first = i == chain.blocks.front();
+    int64_t of_block = 0;
+    kernels::CopyRectangle r = rectangle(blocks[i], fours, chain.listed, &of_block);
+    if (first) units = of_block;
     r.first_unit = launch.units + (first ? 0 : units);
     if (first) r.chain = static_cast<int32_t>(chain.blocks.size());
     plan.rectangles.push_back(r);

@@ -21,7 +21,8 @@ struct CopyPlan {
 };
 
 /// Row lists are in device memory, so the host does not know them. A block with a list of dst rows
-/// is therefore assumed to write any row.
+/// is therefore assumed to write any row. Blocks with lists that add to the columns of one block of
+/// all rows are applied by its threads, in the order of the list.
 CopyPlan plan_copies(View<const BlockCopy> blocks);
 
 /// The plans of the most recent lists, found by content.

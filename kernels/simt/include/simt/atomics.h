@@ -51,6 +51,7 @@ using Same = std::type_identity_t<T>;
 SIMT_ATOMIC(atomicAdd, old + value)
 SIMT_ATOMIC(atomicMin, value < old ? value : old)
 SIMT_ATOMIC(atomicMax, old < value ? value : old)
+SIMT_ATOMIC(atomicOr, old | value)
 SIMT_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
 #undef SIMT_ATOMIC
 
