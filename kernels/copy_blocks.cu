@@ -16,8 +16,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kRowsPerThread = 8;
-constexpr int kTogether = 4;     ///< rows whose loads are in flight together
-constexpr int kTile = kThreads;  ///< rectangles whose lists are searched together
+constexpr int kTogether = 4;  ///< rows whose loads are in flight together
+constexpr int kEach = 4;      ///< rectangles whose lists a thread searches together
+constexpr int kTile = kEach * kThreads;
 constexpr int kWords = kTile / 32;
 constexpr int kMostListedRows = 32;  ///< of a unit of a chain with lists
 
@@ -132,35 +133,58 @@ __device__ int64_t first_entry(const int32_t* list, int64_t count, int64_t row) 
   return first;
 }
 
+/// The row of an entry of a list, or of a rectangle without one, counted from `begin`.
+__device__ uint32_t row_at(const int32_t* list, int64_t count, int64_t entry, int64_t begin) {
+  if (entry >= count) return 0xffffffffu;
+  return static_cast<uint32_t>(list ? list[entry] : entry) - static_cast<uint32_t>(begin);
+}
+
 /// Finds what `count` rectangles add to `rows` rows from `begin` on. All threads of the block call
 /// it.
 template <class From>
 __device__ void find_addends(const CopyRectangle* rectangles, int count, int64_t begin, int rows,
                              const Tile& tile) {
   const auto thread = static_cast<int>(threadIdx.x);
-  static_assert(kTile <= kThreads && kMostListedRows * kWords <= kThreads);
   __syncthreads();  // the previous tile is done
-  if (thread < kMostListedRows * kWords) tile.of_row[thread] = 0;
-  if (thread < kTile) tile.addends[thread].rows = 0;
+  for (int i = thread; i < kMostListedRows * kWords; i += kThreads) tile.of_row[i] = 0;
+  for (int i = thread; i < count; i += kThreads) tile.addends[i].rows = 0;
   __syncthreads();
   int shift = 0;  // 2^shift threads for each rectangle
   while (count << (shift + 1) <= kThreads) ++shift;
   const int number = thread >> shift, lane = thread & ((1 << shift) - 1);
-  if (number < count) {
-    const CopyRectangle& b = rectangles[number];
-    Addend& addend = tile.addends[number];
-    const int64_t first = b.dst_rows ? first_entry(b.dst_rows, b.rows, begin) : begin;
+  const int32_t* lists[kEach];
+  int64_t counts[kEach], entries[kEach];
+  uint32_t found[kEach];
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    counts[k] = 0;
+    if (number + k * kThreads >= count) continue;
+    lists[k] = rectangles[number + k * kThreads].dst_rows;
+    counts[k] = rectangles[number + k * kThreads].rows;
+  }
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    if (counts[k] == 0) continue;
+    entries[k] = lists[k] ? first_entry(lists[k], counts[k], begin) : begin;
+    found[k] = row_at(lists[k], counts[k], entries[k] + lane, begin);
+  }
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    if (counts[k] == 0) continue;
+    const int at = number + k * kThreads;
+    Addend& addend = tile.addends[at];
     if (lane == 0) {
-      addend.src = static_cast<const From*>(b.src) + first * b.src_stride;
-      addend.scale = b.scale ? b.scale + first : nullptr;
+      const CopyRectangle& b = rectangles[at];
+      addend.src = static_cast<const From*>(b.src) + entries[k] * b.src_stride;
+      addend.scale = b.scale ? b.scale + entries[k] : nullptr;
       addend.src_stride = b.src_stride;
     }
-    for (int64_t entry = first + lane; entry < b.rows; entry += 1 << shift) {
-      const auto row = static_cast<uint32_t>(b.dst_rows ? b.dst_rows[entry] : entry) -
-                       static_cast<uint32_t>(begin);
-      if (row >= static_cast<uint32_t>(rows)) break;
+    int64_t entry = entries[k] + lane;
+    for (uint32_t row = found[k]; row < static_cast<uint32_t>(rows);) {
       atomicOr(&addend.rows, 1u << row);
-      atomicOr(&tile.of_row[row * kWords + number / 32], 1u << number % 32);
+      atomicOr(&tile.of_row[row * kWords + at / 32], 1u << at % 32);
+      entry += 1 << shift;
+      row = row_at(lists[k], counts[k], entry, begin);
     }
   }
   __syncthreads();

@@ -88,9 +88,9 @@ const std::vector<BlockCopy>& blocks_of(Sum& sum, const Shape& shape, First firs
 
 /// As if each block was copied by a call of its own.
 TEST_P(ListedSums, AreAddedInTheOrderOfBlocks) {
-  const Shape shapes[] = {{1, 1, 1, 1},         {1, 8, 300, 1},     {2, 5, 31, 2, 3},
+  const Shape shapes[] = {{1, 1, 1, 1},         {1, 8, 1025, 1},    {2, 5, 31, 2, 3},
                           {31, 4, 32, 31, 4},   {32, 16, 33, 32},   {33, 300, 7, 40},
-                          {100, 33, 257, 9},    {16, 128, 700, 11}, {65, 1030, 3, 65},
+                          {100, 33, 257, 9},    {16, 128, 2100, 6}, {65, 1030, 3, 65},
                           {200, 12, 8, 200, 1}, {129, 64, 256, 50}, {40, 2, 511, 6}};
   const auto one_by_one = Machine().cpu({"baseline", 1});
   unsigned seed = 1;
@@ -129,7 +129,7 @@ TEST_P(ListedSums, OfEveryTypeAreAddedInTheOrderOfBlocks) {
 
 /// As where rows of several tables are cut: each has a place of its own, and lists of its own.
 TEST_P(ListedSums, OfSeveralPlacesAreIndependent) {
-  const Shape shapes[] = {{50, 12, 20, 30, 0}, {50, 7, 300, 4, 12}, {50, 1, 9, 50, 19}};
+  const Shape shapes[] = {{50, 12, 20, 30, 0}, {50, 7, 1100, 4, 12}, {50, 1, 9, 50, 19}};
   const auto one_by_one = Machine().cpu({"baseline", 1});
   Sum sums[3];
   Cells got = Cells::random(50, 24, 1), want = got;
@@ -138,7 +138,7 @@ TEST_P(ListedSums, OfSeveralPlacesAreIndependent) {
     for (size_t s = 0; s < 3; ++s)
       each.push_back(blocks_of(sums[s], shapes[s], First::kZeros, dst));
     std::vector<BlockCopy> mixed;
-    for (size_t i = 0; i < 301; ++i) {
+    for (size_t i = 0; i < 1101; ++i) {
       for (const auto& blocks : each) {
         if (i < blocks.size()) mixed.push_back(blocks[i]);
       }

@@ -170,9 +170,9 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen batch", "de8f9a5060f992d8"},
                                                         {"chosen caches", "d222aebcb084d4ae"},
                                                         {"largest", "3638f380d1434fbe"},
-                                                        {"limited report", "dd9743e6df434e0e"},
-                                                        {"machine report", "14003a071aef7647"},
-                                                        {"report", "cf4f9ac09f18de6e"},
+                                                        {"limited report", "50a3b9144871ba23"},
+                                                        {"machine report", "1c56a492b2b71a68"},
+                                                        {"report", "92c3e1cea9e117b0"},
                                                         {"steps", "d1ee805208e9616f"},
                                                         {"unfused steps", "7324b2fba71dbdb9"}}));
 }
