@@ -16,7 +16,7 @@ namespace dlrm {
 ///          travel in fp16, k for each part.
 /// bottom   k to copy the dense features; then for each layer l, or k if it has one output. k or l
 ///          more if an activation is not fused: only relu is, and in bf16 gelu.
-/// return   on several ranks, or if rows are cut on one, k to copy vectors to E, which adds those of
+/// return   on several ranks, or if rows are cut on one, k to copy vectors to E and to add those of
 ///          row shards. If E is bf16, k more, for partial vectors are added apart and rounded with
 ///          the other copies, unless bags have one id and come from one shard. With node sums 3k.
 /// sort     5k + 2l for shards, and the same for data-parallel tables.
