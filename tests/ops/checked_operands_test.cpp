@@ -189,6 +189,20 @@ TEST(CheckedOperands, EveryRuleUpdatesRowsOfATier) {
   }
 }
 
+TEST(CheckedOperands, StatesOfRowsMayLieSideBySide) {
+  SelfChecked checked;
+  const std::vector<int64_t> rows = {3, 4}, count = {2};
+  std::vector<float> states(6, 0.5f);
+  Table table(6, 5, DType::kFloat32, 3);
+  RowTable of = table.rows(OptimizerRule::kRowwiseAdagrad);
+  of.state1 = states.data(), of.state_stride = 1;
+  Cells grads = Cells::random(2, 5, 4);
+  EXPECT_NO_THROW(checked->sparse_update(step_of(OptimizerRule::kRowwiseAdagrad), of, rows, count,
+                                         grads.floats(), {}, 5));
+  EXPECT_GT(states[4], 0.5f);
+  EXPECT_EQ(states[5], 0.5f);
+}
+
 TEST(CheckedOperands, EveryRuleUpdatesParametersAndMaySkip) {
   SelfChecked checked;
   const float skip = 1;

@@ -50,6 +50,12 @@ TEST_P(EmptyOperations, DoNothing) {
 #undef DLRM_EXPECT_NOTHING
 }
 
+TEST_P(EmptyOperations, ProductsOfVectorsWithoutColumnsDoNothing) {
+  const Matrix none(nullptr, DType::kFloat32, 3, 0);
+  EXPECT_NO_THROW(ops->run(DotForward{none, none, none}));
+  EXPECT_NO_THROW(ops->run(DotBackward{none, none, none, none, none}));
+}
+
 TEST_P(EmptyOperations, UpdateNothingByAnyRule) {
   for (size_t i = 0; i < std::size(kOptimizers); ++i) {
     SCOPED_TRACE(kOptimizers[i].name);
