@@ -166,6 +166,14 @@ TEST_F(TwoCheckpoints, ARankThatSeesAnotherFolderOfThatNameIsNamed) {
   });
 }
 
+TEST_F(TwoCheckpoints, ARankThatFailsMeanwhileIsNoDamage) {
+  const auto open = [&](Communicator& comm) {
+    if (comm.rank() == 1) throw run_error("rank 1 is unwell");
+    EXPECT_THROW(open_checkpoint(comm, newer()), PeerLost);
+  };
+  EXPECT_THROW(run_on_threads(2, open), Error);
+}
+
 TEST_F(TwoCheckpoints, AFolderThatRankZeroAloneDoesNotSeeIsNoFreshStart) {
   run_on_threads(2, [&](Communicator& comm) {
     try {
