@@ -11,6 +11,7 @@
 
 #include "division.h"
 #include "memory.h"
+#include "memory_bound.h"
 
 namespace dlrm {
 double least_heaviest(const RunConfig& config, const CostModel& cost) {
@@ -100,10 +101,13 @@ PlanRatios plan_ratios(const RunConfig& config, const Plan& plan, const PlanOpti
   const CostModel cost(config, plan.world, options);
   double fullest = 0;
   for (const RankMemory& rank : rank_memory(config, plan)) {
-    fullest = std::max(fullest, rank.total() + rank.host_total());
+    const double caches = rank.cache + rank.host_cache;
+    fullest = std::max(fullest, rank.total() + rank.host_total() - caches);
   }
-  const LeastMemory least = least_memory(config, plan.world);
-  return {cost_ratio(config, plan, cost), fullest / (least.common + least.tables / plan.world)};
+  Plan without = plan;
+  without.ranks_per_node = 0;
+  const double seconds = heaviest_rank(config, without, cost);
+  return {cost_ratio(config, plan, cost), fullest / least_fullest(config, cost, seconds, fullest)};
 }
 
 }  // namespace dlrm

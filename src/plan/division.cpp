@@ -10,8 +10,6 @@
 #include "memory.h"
 
 namespace dlrm {
-namespace {
-
 bool same_shape(const TableConfig& a, const TableConfig& b) {
   const auto same = [](const FeatureConfig& x, const FeatureConfig& y) {
     return x.hotness == y.hotness;
@@ -20,8 +18,6 @@ bool same_shape(const TableConfig& a, const TableConfig& b) {
          std::equal(a.features.begin(), a.features.end(), b.features.begin(), b.features.end(),
                     same);
 }
-
-}  // namespace
 
 Divisions::Divisions(const RunConfig& config, const TableConfig& table, const CostModel& cost,
                      const DivisionLimits& limits)

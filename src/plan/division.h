@@ -12,6 +12,9 @@ namespace dlrm {
 /// lighter. A narrower row still reads a whole line of memory.
 inline constexpr int64_t kNarrowestColumns = 16;
 
+/// Whether parts of both tables cost the same and need the same memory, unless one is cached.
+bool same_shape(const TableConfig& a, const TableConfig& b);
+
 /// A way to divide a table, and what it costs.
 struct Division {
   Cut cut;
