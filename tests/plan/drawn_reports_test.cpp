@@ -170,9 +170,9 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen batch", "de8f9a5060f992d8"},
                                                         {"chosen caches", "d222aebcb084d4ae"},
                                                         {"largest", "3638f380d1434fbe"},
-                                                        {"limited report", "50a3b9144871ba23"},
-                                                        {"machine report", "1c56a492b2b71a68"},
-                                                        {"report", "92c3e1cea9e117b0"},
+                                                        {"limited report", "10267b5f371b30bc"},
+                                                        {"machine report", "f12b04c63309b4b7"},
+                                                        {"report", "1029d0ace43af3d6"},
                                                         {"steps", "d1ee805208e9616f"},
                                                         {"unfused steps", "7324b2fba71dbdb9"}}));
 }
