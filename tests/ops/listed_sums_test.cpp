@@ -51,7 +51,9 @@ Sum make_sum(const Shape& shape, First first, DType from, unsigned seed) {
     const bool whole = i == 0 || i % 100 == 50;
     const int64_t rows = whole ? shape.rows : shape.entries;
     Cells source = Cells::random(rows, shape.cols, seed + static_cast<unsigned>(i), from);
-    if (i == 0 && first == First::kZeros) source = Cells(rows, shape.cols, from);
+    for (int64_t r = 0; i == 0 && first == First::kZeros && r < rows; ++r) {
+      for (int64_t c = 0; c < shape.cols; ++c) source.set(r, c, 0);
+    }
     sum.sources.push_back(std::move(source));
     sum.lists.push_back(whole ? std::vector<int32_t>() : list_of(i, shape, random));
     sum.scales.emplace_back();
