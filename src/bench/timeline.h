@@ -86,8 +86,12 @@ struct TimelineGraph {
   std::vector<TimelineOperation> operations;
   std::vector<StepOperation> graph;
 };
-/// `copies_bytes`: the sum of this size is that of the gradients of data-parallel tables.
-TimelineGraph timeline_graph(const RecordedSteps& steps, double copies_bytes);
+/// Bytes of the gradients of data-parallel tables.
+struct SummedCopies {
+  double recorded = 0;  ///< in the emulator
+  double planned = 0;   ///< at the config's sizes
+};
+TimelineGraph timeline_graph(const RecordedSteps& steps, const SummedCopies& copies);
 
 std::vector<LaunchCounts> count_launches(const RecordedSteps& steps, int ranks, int step);
 

@@ -16,8 +16,7 @@ namespace {
 /// The nodes of the graph before they are ordered.
 class Nodes {
  public:
-  Nodes(const RecordedSteps& steps, double copies_bytes)
-      : steps_(steps), copies_bytes_(copies_bytes) {
+  Nodes(const RecordedSteps& steps, const SummedCopies& copies) : steps_(steps), copies_(copies) {
     for (size_t i = 0; i < queued().size(); ++i) {
       if (shown_name(queued()[i]) == "loss") main_streams_.insert(queued()[i].stream);
       note_sent(queued()[i]);
@@ -36,6 +35,7 @@ class Nodes {
       }
     }
     share_vectors(place, graph);
+    share_copies(graph);
     return graph;
   }
 
@@ -166,8 +166,22 @@ class Nodes {
         [&](const Node&, StepOperation& exchange) { exchange.whole = most(sent[exchange.step]); });
   }
 
+  /// If no sum has the gradients of data-parallel tables alone, the last one of a step has them
+  /// besides others.
+  void share_copies(TimelineGraph& graph) const {
+    std::map<int, StepOperation*> last;
+    std::set<int> apart;
+    for (StepOperation& one : graph.graph) {
+      if (one.part == StepPart::kCopySum) apart.insert(one.step);
+      if (one.part == StepPart::kDenseSum) last[one.step] = &one;
+    }
+    for (const auto& [step, sum] : last) {
+      if (apart.count(step) == 0) sum->share += copies_.planned - copies_.recorded;
+    }
+  }
+
   /// An exchange carries vectors before the loss and their gradients after it. Shares of sums are
-  /// bytes; gradients of data-parallel tables have a size of their own.
+  /// bytes; gradients of data-parallel tables alone have a size of their own.
   PartOfStep part_of_collective(const Node& node, TimelineOperation& operation) const {
     double bytes = 0;
     bool sum = false;
@@ -179,7 +193,7 @@ class Nodes {
       }
     }
     operation.name = sum ? "sum" : "exchange";
-    if (sum && bytes == copies_bytes_) return {StepPart::kCopySum, 1};
+    if (sum && bytes == copies_.recorded) return {StepPart::kCopySum, 1};
     if (sum) return {StepPart::kDenseSum, bytes};
     if (operation.place.stage == "backward") return {StepPart::kGradientExchange, 1};
     if (operation.place.stage == "lookup") return {StepPart::kVectorExchange, 1};
@@ -187,7 +201,7 @@ class Nodes {
   }
 
   const RecordedSteps& steps_;
-  const double copies_bytes_;
+  const SummedCopies copies_;
   std::set<int> main_streams_;  // on which the loss is computed
   std::map<std::pair<int, int>, bool> sent_of_step_;
   std::vector<bool> sent_;  // by operation: before it
@@ -198,8 +212,8 @@ class Nodes {
 
 }  // namespace
 
-TimelineGraph timeline_graph(const RecordedSteps& steps, double copies_bytes) {
-  return Nodes(steps, copies_bytes).ordered();
+TimelineGraph timeline_graph(const RecordedSteps& steps, const SummedCopies& copies) {
+  return Nodes(steps, copies).ordered();
 }
 
 }  // namespace dlrm::bench

@@ -21,9 +21,8 @@ constexpr std::array kKernels{
     KernelPart{"dot_portable", StepPart::kInteractForward, StepPart::kInteractBackward},
     KernelPart{"fm", StepPart::kInteractForward, StepPart::kInteractBackward},
     KernelPart{"group_rows", StepPart::kSort, StepPart::kSort},
-    KernelPart{"embedding_update", StepPart::kSparseUpdate, StepPart::kSparseUpdate},
     KernelPart{"sparse_update", StepPart::kSparseUpdate, StepPart::kSparseUpdate},
-    KernelPart{"table_update", StepPart::kSparseUpdate, StepPart::kSparseUpdate},
+    KernelPart{"table_update", StepPart::kCopyUpdate, StepPart::kCopyUpdate},
 };
 
 bool after_loss(const StepPlace& place) {
@@ -60,8 +59,10 @@ PartOfStep part_of(const QueuedOperation& operation, const OperationPlace& place
       const std::string name = shown_name(operation);
       const auto found = std::find_if(kKernels.begin(), kKernels.end(),
                                       [&](const KernelPart& part) { return part.file == name; });
-      // In the backward pass gradients of data-parallel tables are summed, which the model omits.
-      if (name == "embedding_update" && place.step.stage != "update") return {};
+      if (name == "embedding_update") {
+        const bool sums = place.step.stage != "update";
+        return {sums ? StepPart::kCopyGradients : StepPart::kSparseUpdate, 1};
+      }
       if (found != kKernels.end()) return {backward ? found->backward : found->forward, 1};
       return name == "rows" ? over_elements(place) : PartOfStep{};
     }

@@ -1,5 +1,6 @@
 #include "replicas.h"
 
+#include "dlrm/core/error.h"
 #include "dlrm/plan/traffic.h"
 
 namespace dlrm {
@@ -85,6 +86,16 @@ int64_t ReplicaUpdates::bytes_sent() const {
   int64_t total = 0;
   for (const auto& update : updates_) total += update->bytes_sent();
   return total;
+}
+
+int64_t ReplicaUpdates::summed_gradients() const {
+  return updates_.size() == 1 ? updates_.front()->summed_gradients() : 0;
+}
+
+void ReplicaUpdates::sum_gradients_in(View<float> place) {
+  DLRM_CHECK(static_cast<int64_t>(place.size()) == summed_gradients(),
+             "a place of {} gradients for {}", place.size(), summed_gradients());
+  updates_.front()->sum_gradients_in(place);
 }
 
 }  // namespace dlrm

@@ -44,6 +44,9 @@ class ReplicaUpdate {
   /// Waits and updates the tables.
   virtual void finish(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de) = 0;
   virtual int64_t bytes_sent() const = 0;
+  /// See ShardedEmbeddings::summed_gradients() and sum_gradients_in().
+  virtual int64_t summed_gradients() const { return 0; }
+  virtual void sum_gradients_in(View<float>) {}
 };
 
 using ReplicaList = std::vector<const Replica*>;
@@ -93,6 +96,8 @@ class ReplicaUpdates {
   void poll();
   void finish(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de);
   int64_t bytes_sent() const;
+  int64_t summed_gradients() const;
+  void sum_gradients_in(View<float> place);
 
  private:
   std::vector<std::unique_ptr<ReplicaUpdate>> updates_;

@@ -98,6 +98,15 @@ void ShardedEmbeddings::read_gradients_from(const Matrix& de) {
   parts_->de_place = de;
 }
 
+int64_t ShardedEmbeddings::summed_gradients() const {
+  const bool on_device = parts_->context.device.asynchronous();
+  return on_device ? parts_->replicas.summed_gradients() : 0;
+}
+
+void ShardedEmbeddings::sum_gradients_in(View<float> place) {
+  parts_->replicas.sum_gradients_in(place);
+}
+
 void ShardedEmbeddings::route(const LocalBags& bags) {
   const EmbeddingOptions& options = parts_->tables.options();
   if (parts_->router->full()) {
@@ -200,13 +209,14 @@ void ShardedEmbeddings::await_gradients() {
   parts_->pooling->finish_backward(parts_->router->oldest());
 }
 
-void ShardedEmbeddings::apply(const OptimizerStep& step) {
+void ShardedEmbeddings::apply(const OptimizerStep& step, const std::function<void()>& await_sums) {
   if (parts_->phase.is(BatchPhase::kSent)) await_gradients();
   parts_->phase.advance(BatchPhase::kReceived, BatchPhase::kUpdated, "apply");
   const RoutedBatch& batch = parts_->router->oldest();
   const Matrix de = parts_->gradient_of(batch.local.size());
   parts_->shards.start_square_sums(batch, de);
   parts_->shards.update(step, batch, de);
+  if (await_sums) await_sums();
   parts_->replicas.finish(step, batch, de);
   parts_->shards.finish_square_sums(step, batch);
 }

@@ -23,19 +23,22 @@ GradientBuckets::GradientBuckets(Context& context, DType wire, Stream* side)
   };
 }
 
-void GradientBuckets::cut(View<float> gradients, const std::vector<int64_t>& starts, int64_t size) {
+void GradientBuckets::cut(View<float> gradients, const std::vector<int64_t>& starts, int64_t size,
+                          int64_t joined) {
   gradients_ = gradients;
+  before_ = joined;
   for (const Range& bucket : gradient_buckets(starts, size, context_.device.asynchronous())) {
     buckets_.push_back({bucket.begin, bucket.end, Pending()});
   }
-  if (!buckets_.empty()) buckets_.front().end = static_cast<int64_t>(gradients.size());
+  if (!buckets_.empty()) buckets_.front().end = static_cast<int64_t>(gradients.size()) - joined;
 }
 
 void GradientBuckets::ready_from(int64_t offset) {
   while (started_ < buckets_.size() && buckets_[started_].begin >= offset) {
     Bucket& b = buckets_[started_++];
-    b.pending = start_sum_(
-        gradients_.subspan(static_cast<size_t>(b.begin), static_cast<size_t>(b.end - b.begin)));
+    const int64_t begin = started_ == buckets_.size() ? 0 : before_ + b.begin;
+    b.pending = start_sum_(gradients_.subspan(static_cast<size_t>(begin),
+                                              static_cast<size_t>(before_ + b.end - begin)));
   }
   poll();
 }
@@ -50,6 +53,11 @@ void GradientBuckets::finish_first() {
   if (buckets_.empty()) return;
   DLRM_CHECK(started_ > 0, "gradients of the last layers were never complete");
   buckets_.front().pending.wait(context_.stream);
+}
+
+void GradientBuckets::finish_last() {
+  DLRM_CHECK(started_ == buckets_.size(), "gradients of the first layers were never complete");
+  buckets_.back().pending.wait(context_.stream);
 }
 
 void GradientBuckets::finish() {

@@ -5,11 +5,14 @@
 #include "dlrm/core/random.h"
 #include "dlrm/device/transfer.h"
 #include "dlrm/nn/row_stride.h"
+#include "dlrm/wire/gradient_buckets.h"
 
 namespace dlrm {
 namespace {
 
 constexpr int64_t kAlign = 16;  // floats: each tensor starts on a cache line
+
+int64_t aligned(int64_t floats) { return (floats + kAlign - 1) / kAlign * kAlign; }
 
 }  // namespace
 
@@ -20,34 +23,38 @@ Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType com
       compute_(compute),
       can_fuse_update_(context.comm.size() == 1 && !context.device.asynchronous()),
       holds_gradients_(context.comm.size() > 1 && ops.gradient_stream()),
+      wire_(wire),
       buckets_(context, wire, ops.gradient_stream()) {}
 
 int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
   DLRM_CHECK(values_.size() == 0, "{} added after allocate()", path);
   const int64_t stride = cols ? row_stride(context_.device, cols) : 1;
   tensors_.push_back({std::move(path), rows, cols, deviation, size_, stride});
-  size_ += (tensors_.back().size() + kAlign - 1) / kAlign * kAlign;
+  size_ += aligned(tensors_.back().size());
   return static_cast<int>(tensors_.size()) - 1;
 }
 
-void Parameters::allocate() {
+void Parameters::allocate(int64_t joined) {
   const auto n = static_cast<size_t>(size_);
+  std::vector<int64_t> starts;
+  for (const Tensor& t : tensors_) starts.push_back(t.offset);
+  const size_t buckets = gradient_buckets(starts, size_, context_.device.asynchronous()).size();
+  if (holds_gradients_ && joins_last_bucket(buckets, wire_)) joined_ = joined;
+  first_gradient_ = aligned(joined_);
   values_ = Array<float>(context_.device, n, "dense parameters");
   const size_t flag = context_.device.asynchronous() ? 1 : 0;
-  gradients_ = Array<float>(context_.device_comm().shared_memory(context_.device), n + flag,
-                            "dense gradients");
+  gradients_ = Array<float>(context_.device_comm().shared_memory(context_.device),
+                            static_cast<size_t>(first_gradient_) + n + flag, "dense gradients");
   const int states = traits_of(rule_).state_count();
   if (states > 0) state1_ = Array<float>(context_.device, n, "dense optimizer state");
   if (states > 1) state2_ = Array<float>(context_.device, n, "dense optimizer state");
   if (compute_ == DType::kBFloat16) copies_ = Array<BFloat16>(context_.device, n, "bf16 weights");
-  std::vector<int64_t> starts;
-  for (const Tensor& t : tensors_) starts.push_back(t.offset);
-  buckets_.cut(gradients_.view(), starts, size_);
+  buckets_.cut(gradients_.view(), starts, size_, first_gradient_);
   if (holds_gradients_) held_before_ = buckets_.first_begin();
 }
 
 float* Parameters::skip_update_flag() const {
-  return context_.device.asynchronous() ? gradients_.data() + size_ : nullptr;
+  return context_.device.asynchronous() ? gradient(size_) : nullptr;
 }
 
 void Parameters::initialise(uint64_t seed, float initial_accumulator) {
@@ -100,12 +107,12 @@ View<const BFloat16> Parameters::rounded_bias(int tensor) const {
 
 MatrixView<float> Parameters::weight_gradient(int tensor) const {
   const Tensor& t = tensors_[index(tensor)];
-  return {gradients_.data() + t.offset, t.rows, t.cols, t.stride};
+  return {gradient(t.offset), t.rows, t.cols, t.stride};
 }
 
 View<float> Parameters::bias_gradient(int tensor) const {
   const Tensor& t = tensors_[index(tensor)];
-  return {gradients_.data() + t.offset, static_cast<size_t>(t.rows)};
+  return {gradient(t.offset), static_cast<size_t>(t.rows)};
 }
 
 DenseTensor Parameters::tensor(int64_t begin, int64_t end) const {
@@ -162,7 +169,8 @@ void Parameters::gradients_ready_from(int tensor) {
     applied_from_ = std::min(applied_from_, from);
     return;
   }
-  if (held_.empty()) {
+  const bool joins = joined_ > 0 && from < held_before_;
+  if (held_.empty() && !joins) {
     buckets_.ready_from(from);
   } else {
     held_from_ = from;
@@ -181,6 +189,10 @@ void Parameters::sum_held_gradients() {
 
 void Parameters::finish_flag() { buckets_.finish_first(); }
 
+void Parameters::finish_joined() {
+  if (joined_ > 0) buckets_.finish_last();
+}
+
 void Parameters::poll() { buckets_.poll(); }
 
 void Parameters::finish_gradients() {
@@ -193,7 +205,7 @@ void Parameters::finish_gradients() {
   // A fused relu turns a NaN into 0, so outputs may not show it. If a layer's input is not finite,
   // the gradient of its weights is not finite either. The flag skips the update, so weights that
   // were finite stay finite.
-  for (float* data : {gradients_.data(), values_.data()}) {
+  for (float* data : {gradient(0), values_.data()}) {
     ops_.find_non_finite(Matrix(data, DType::kFloat32, 1, size_), {flag, 1});
   }
 }
@@ -212,9 +224,9 @@ void Parameters::find_non_finite_values(View<float> flag) {
 }
 
 std::optional<std::string> Parameters::first_bad_tensor() {
-  for (const Array<float>* array : {&values_, &gradients_}) {
+  for (float* data : {values_.data(), gradient(0)}) {
     for (const Tensor& t : tensors_) {
-      if (!is_finite(array->data() + t.offset, t.size())) return t.path;
+      if (!is_finite(data + t.offset, t.size())) return t.path;
     }
   }
   return std::nullopt;
@@ -235,7 +247,7 @@ void Parameters::update(const OptimizerStep& step, int64_t begin, int64_t end) {
 
 void Parameters::update_stretch(const OptimizerStep& step, int64_t begin, int64_t end) {
   const DenseTensor t = tensor(begin, end);
-  const View<const float> g = {gradients_.data() + begin, static_cast<size_t>(end - begin)};
+  const View<const float> g = {gradient(begin), static_cast<size_t>(end - begin)};
   ops_.dense_update(step, t.values, g, t.state1, t.state2, t.copy);
 }
 

@@ -162,10 +162,11 @@ double CostModel::routing_bytes(const TableWork& work) const {
   return work.lookups * speed_.routing_bytes_per_id;
 }
 
-/// Bytes of memory of a step: forward_bytes(), routing_bytes() and update_bytes(). Vectors count as
-/// fp32, and so does their exchange below, also if they are bf16. A rank's cost is a sum, but in
-/// each phase of a step ranks wait for the slowest. Plans for DCNv2 in bf16 that were balanced with
-/// smaller vectors had longer phases: 2.33 instead of 2.02 ms in a simulated step on 8 H200.
+/// Bytes of memory of a step: forward_bytes(), routing_bytes() and those of the update. Vectors
+/// count as fp32, and so does their exchange below, also if they are bf16. A rank's cost is a sum,
+/// but in each phase of a step ranks wait for the slowest. Plans for DCNv2 in bf16 that were
+/// balanced with smaller vectors had longer phases: 2.33 instead of 2.02 ms in a simulated step on
+/// 8 H200.
 double CostModel::looked_up(const TableWork& work, int64_t width) const {
   const double vector = 4.0 * static_cast<double>(width);
   return work.lookups * (work.row_bytes + vector + speed_.routing_bytes_per_id) +

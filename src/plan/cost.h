@@ -27,10 +27,8 @@ struct TableWork {
   double forward_bytes() const { return lookups * row_bytes + vectors * vector_bytes; }
   /// Backward receives the vectors' gradients and reads one per lookup. Then it reads and writes
   /// rows and state.
-  double update_bytes() const {
-    return lookups * gradient_bytes + 2 * unique * (row_bytes + state_bytes) +
-           vectors * gradient_bytes;
-  }
+  double read_gradient_bytes() const { return (lookups + vectors) * gradient_bytes; }
+  double updated_row_bytes() const { return 2 * unique * (row_bytes + state_bytes); }
 };
 
 /// Estimates the seconds per step that a part of a table costs, from the bytes looked up, moved and

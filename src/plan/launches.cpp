@@ -10,6 +10,7 @@
 #include "dlrm/core/partition.h"
 #include "dlrm/plan/node_sums.h"
 #include "dlrm/plan/traffic.h"
+#include "dlrm/wire/gradient_buckets.h"
 #include "dlrm/wire/message_bytes.h"
 #include "dlrm/wire/returned_parts.h"
 
@@ -366,10 +367,14 @@ class TableLaunches {
   int copies_ = 0;
 };
 
-int collectives_of_layers(const RunConfig& config, int world, StepLaunches& all) {
-  if (world == 1) return 0;
-  const auto buckets = static_cast<int>(dense_work(config, true).bucket_bytes.size());
-  if (config.train.wire.dense == DType::kFloat32) return buckets;
+/// The last bucket may have the gradients of data-parallel tables, too.
+int collectives_of_layers(const RunConfig& config, const Plan& plan, StepLaunches& all) {
+  if (plan.world == 1) return 0;
+  const size_t count = dense_work(config, true).bucket_bytes.size();
+  const auto buckets = static_cast<int>(count);
+  const DType wire = config.train.wire.dense;
+  const bool joined = !plan.data_parallel.empty() && joins_last_bucket(count, wire);
+  if (wire == DType::kFloat32) return joined ? buckets - 1 : buckets;
   add(3 * buckets, 0, 0, all);
   return 2 * buckets;
 }
@@ -379,7 +384,7 @@ int collectives_of_layers(const RunConfig& config, int world, StepLaunches& all)
 std::vector<StepLaunches> step_launches(const RunConfig& config, const Plan& plan) {
   const TableLaunches tables(config, plan);
   StepLaunches dense = DenseLaunches(config).all();
-  dense.collectives = collectives_of_layers(config, plan.world, dense) + tables.collectives();
+  dense.collectives = collectives_of_layers(config, plan, dense) + tables.collectives();
   std::vector<StepLaunches> launches(static_cast<size_t>(plan.world), dense);
   for (int rank = 0; rank < plan.world; ++rank) {
     tables.add_to(rank, launches[static_cast<size_t>(rank)]);

@@ -9,7 +9,7 @@
 
 namespace dlrm {
 
-Model::Model(Context& context, Ops& ops, const RunConfig& config)
+Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined_gradients)
     : context_(context),
       ops_(ops),
       max_batch_(largest_part(config.train.global_batch_size, context.comm.size())),
@@ -27,7 +27,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
       m.interaction, {context, ops, parameters_, compute_, batch, m.interaction_inputs()});
   top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
                                m.top_mlp, act, Activation::kNone, compute_, batch);
-  parameters_.allocate();
+  parameters_.allocate(joined_gradients);
   const auto buffer = [&](int64_t columns) { return make_buffer(columns, "activations"); };
   buffers_ = {buffer(m.dense_features),
               buffer(bottom_->outputs()),

@@ -40,7 +40,7 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
       ops_(ops),
       config_(config),
       embeddings_(context, ops, options_for(config, initialise), plan),
-      model_(context, ops, config),
+      model_(context, ops, config, embeddings_.summed_gradients()),
       queue_(std::make_unique<BatchQueue>(context)),
       bad_ids_(std::make_unique<BadIdReport>(context, config.model)),
       status_(std::make_unique<StepStatus>(context, model_, *bad_ids_,
@@ -49,6 +49,8 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
       runner_(std::make_unique<EagerStep>(*step_)) {
   embeddings_.pool_into(model_.place_of_embeddings());
   embeddings_.read_gradients_from(model_.place_of_gradients());
+  const View<float> joined = model_.parameters().joined();
+  if (!joined.empty()) embeddings_.sum_gradients_in(joined);
   if (initialise) initialise_dense();
 }
 

@@ -77,7 +77,7 @@ void TrainingStep::update_while_gradients_are_summed(const StepOptimizers& now, 
     embeddings_.await_gradients();
     model_.parameters().sum_held_gradients();
     model_.parameters().finish_flag();
-    embeddings_.apply(now.sparse);
+    embeddings_.apply(now.sparse, [this] { model_.parameters().finish_joined(); });
   });
   stage(clock, "allreduce", [&] { model_.parameters().finish_gradients(); });
   stage(clock, "update", [&] { model_.parameters().update(now.dense); });

@@ -27,4 +27,9 @@ std::vector<Range> gradient_buckets(const std::vector<int64_t>& starts, int64_t 
   return buckets;
 }
 
+/// Updates of rows wait for the first bucket, which is complete before gradients of tables are.
+bool joins_last_bucket(size_t buckets, DType wire) {
+  return buckets > 1 && wire == DType::kFloat32;
+}
+
 }  // namespace dlrm

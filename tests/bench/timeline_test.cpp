@@ -172,9 +172,11 @@ const TimelineResult& wide_result() {
   return once;
 }
 
-TEST(Timeline, AWideDcnHasAtMostSixCollectives) {
+/// The gradients of the data-parallel table are summed with the second bucket.
+TEST(Timeline, AWideDcnHasAtMostFiveCollectives) {
   EXPECT_EQ(count(wide_result(), StepPart::kDenseSum, 2), 2);
-  for (const LaunchCounts& counts : wide_result().counts) EXPECT_LE(counts.collectives, 6);
+  EXPECT_EQ(count(wide_result(), StepPart::kCopySum, 2), 0);
+  for (const LaunchCounts& counts : wide_result().counts) EXPECT_LE(counts.collectives, 5);
 }
 
 /// Operations of the last step that do `part`.
@@ -231,7 +233,7 @@ TEST(Timeline, TheExchangeOfGradientsAndHeldWeightGradientsDoNotWaitForEachOther
 
 /// Of the dense gradients it needs the first bucket, which carries the flag that skips updates. The
 /// other one is summed after the exchange of the rows' gradients, with which they would share
-/// links.
+/// links. With it go those of the data-parallel table, which are complete before that exchange is.
 TEST(Timeline, TheUpdateOfRowsWaitsForOneSumOfDenseGradientsAndTheDenseUpdateForAll) {
   const TimelineResult& r = wide_result();
   const std::vector<size_t> rows = last_of(r, StepPart::kSparseUpdate);
@@ -243,8 +245,19 @@ TEST(Timeline, TheUpdateOfRowsWaitsForOneSumOfDenseGradientsAndTheDenseUpdateFor
     EXPECT_EQ(needed(r, i, StepPart::kGradientExchange), 1);
     EXPECT_EQ(needed(r, i, StepPart::kDenseUpdate), 0);
   }
+  const std::vector<size_t> copies = last_of(r, StepPart::kCopyUpdate);
+  ASSERT_EQ(copies.size(), 2u);
+  for (const size_t i : copies) {
+    EXPECT_EQ(needed(r, i, StepPart::kDenseSum), 2);
+    EXPECT_EQ(needed(r, i, StepPart::kDenseUpdate), 0);
+  }
   const std::vector<size_t> sums = last_of(r, StepPart::kDenseSum);
   ASSERT_EQ(sums.size(), 2u);
+  EXPECT_EQ(needed(r, sums[0], StepPart::kCopyGradients), 0);
+  EXPECT_EQ(needed(r, sums[1], StepPart::kCopyGradients), 2);
+  for (const size_t i : last_of(r, StepPart::kCopyGradients)) {
+    EXPECT_EQ(needed(r, i, StepPart::kGradientExchange), 0);
+  }
   EXPECT_EQ(needed(r, sums[0], StepPart::kGradientExchange), 0);
   EXPECT_EQ(needed(r, sums[1], StepPart::kGradientExchange), 1);
   for (const size_t i : dense) {

@@ -94,6 +94,42 @@ TEST(GradientBuckets, OfAGpuAreASmallOneAndTheRest) {
             (Buckets{{9, 9 * kFirst - 1}, {0, 9}}));
 }
 
+TEST(GradientBuckets, WhatIsJoinedIsSummedWithTheLastBucket) {
+  const std::shared_ptr<Device> device = make_guarded_device(64);
+  run_on_threads(3, [&](Communicator& comm) {
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    Trace trace;
+    const Log log;
+    Context context{*device, *stream, comm, trace, log};
+    constexpr int64_t kJoined = 5, kFirst = 1024, kSize = 300 * 1024;
+    std::vector<float> gradients(kJoined + kSize + 1, 1.0f);
+    GradientBuckets buckets(context, DType::kFloat32, nullptr);
+    buckets.cut(gradients, {0, kFirst}, kSize, kJoined);
+    buckets.ready_from(kFirst);
+    buckets.finish_first();
+    EXPECT_THROW(buckets.finish_last(), std::exception);
+    EXPECT_EQ(gradients.back(), 3.0f);
+    EXPECT_EQ(gradients[kJoined + kFirst], 3.0f);
+    EXPECT_EQ(gradients[kJoined + kFirst - 1], 1.0f);
+    for (int64_t i = 0; i < kJoined; ++i) gradients[static_cast<size_t>(i)] = static_cast<float>(i);
+    buckets.ready_from(0);
+    buckets.finish_last();
+    for (int64_t i = 0; i < kJoined; ++i) {
+      EXPECT_EQ(gradients[static_cast<size_t>(i)], 3.0f * static_cast<float>(i));
+    }
+    EXPECT_EQ(gradients[kJoined], 3.0f);
+    EXPECT_EQ(gradients[kJoined + kFirst - 1], 3.0f);
+    EXPECT_EQ(gradients[kJoined + kFirst], 3.0f);
+    buckets.finish();
+  });
+}
+
+TEST(GradientBuckets, OthersJoinTheSecondOneIfItTravelsInFp32) {
+  EXPECT_TRUE(joins_last_bucket(2, DType::kFloat32));
+  EXPECT_FALSE(joins_last_bucket(1, DType::kFloat32));
+  EXPECT_FALSE(joins_last_bucket(2, DType::kBFloat16));
+}
+
 TEST(GradientBuckets, OfOneRankAreNotSummed) {
   const auto comm = make_self_comm();
   const std::shared_ptr<Device> device = make_guarded_device(64);

@@ -11,11 +11,15 @@
 namespace dlrm {
 namespace {
 
-/// Some 0.4 million dense parameters. The first bucket has the last two layers of top.
+/// Some 0.4 million dense parameters. The first bucket has the last two layers of top. Tables of
+/// one and three rows are data-parallel: their gradients are summed with the second bucket.
 RunConfig wide_model(const InteractionConfig& interaction, Precision precision) {
   RunConfig c = odd_model();
   c.model.interaction = interaction;
   c.model.top_mlp = {256, 512, 512, 1};
+  for (const char* copied : {"one", "three"}) {
+    c.sharding.tables[copied] = Strategy::kDataParallel;
+  }
   c.model.activation = precision == Precision::kFp32 ? Activation::kRelu : Activation::kGelu;
   for (TableConfig& table : c.model.tables) {
     for (FeatureConfig& feature : table.features) feature.hotness = 1;
@@ -42,6 +46,15 @@ TEST(HeldGradients, TrainAsOnACpu) {
   const RunConfig rounded = wide_model(DotConfig(), Precision::kBf16);
   expect_alike(train_on_threads(on_gpu(rounded, CommKind::kStaged), 2, 2),
                train_on_threads(rounded, 2, 2), 2e-3, 2e-2);
+}
+
+/// A wire of bf16 rounds dense gradients, and data-parallel tables are then summed apart.
+TEST(HeldGradients, TablesThatAreSummedApartTrainAsOnACpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  RunConfig apart = wide_model(DotConfig(), Precision::kFp32);
+  apart.train.wire.dense = DType::kBFloat16;
+  expect_alike(train_on_threads(on_gpu(apart, CommKind::kStaged), 2, 2),
+               train_on_threads(apart, 2, 2), 1e-3, 1e-2);
 }
 
 TEST(HeldGradients, InGraphsOverNcclGiveTheSameBits) {

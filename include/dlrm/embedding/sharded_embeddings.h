@@ -81,6 +81,12 @@ class ShardedEmbeddings {
   /// From now on dE of b samples is read from the first b rows of `de` [largest local batch, W],
   /// fp32 or bf16, which gradient() returns. They must stay until apply(). Sums are in fp32.
   void read_gradients_from(const Matrix& de);
+  /// The number of floats in which a device sums gradients of data-parallel tables over several
+  /// ranks. Otherwise 0.
+  int64_t summed_gradients() const;
+  /// From now on start_backward() queues the rank's part of these sums, which fills `place`
+  /// [summed_gradients()], and the caller adds up the ranks' parts. apply() needs them.
+  void sum_gradients_in(View<float> place);
 
   /// Checks ids, buckets them by owner, and starts their exchange on a communicator of its own.
   /// Copies the data that it needs, so `bags` may change afterwards. Throws usage_error naming
@@ -111,7 +117,9 @@ class ShardedEmbeddings {
   /// Optional, before apply(). What is queued on the context's stream after this runs after the
   /// gradients have arrived.
   void await_gradients();
-  void apply(const OptimizerStep& step);
+  /// After sum_gradients_in(), `await_sums` makes the context's stream wait for the sums over all
+  /// ranks. Rows of shards are updated before it.
+  void apply(const OptimizerStep& step, const std::function<void()>& await_sums = nullptr);
   /// Ends the oldest batch. May be called before its lookup, after finish_return(), or after
   /// apply().
   void drop();

@@ -16,8 +16,10 @@ class GradientBuckets {
   GradientBuckets(Context& context, DType wire, Stream* side);
 
   /// Cuts `gradients` at `starts`, the ascending offsets of its tensors: each bucket consists of
-  /// whole tensors. Elements after the last tensor belong to the last bucket.
-  void cut(View<float> gradients, const std::vector<int64_t>& starts, int64_t size);
+  /// whole tensors. Elements after the last tensor belong to the bucket that is complete first.
+  /// `joined` elements before the first tensor are summed with the bucket that is complete last.
+  void cut(View<float> gradients, const std::vector<int64_t>& starts, int64_t size,
+           int64_t joined = 0);
   /// The elements from `offset` on are complete.
   void ready_from(int64_t offset);
   void poll();
@@ -25,6 +27,8 @@ class GradientBuckets {
   int64_t first_begin() const { return buckets_.empty() ? 0 : buckets_.front().begin; }
   /// Makes the context's stream wait for the sum of that bucket, which must be complete.
   void finish_first();
+  /// The same for the bucket that is complete last.
+  void finish_last();
   /// Makes the context's stream wait for `side` and for all sums. All elements must be complete.
   void finish();
 
@@ -40,6 +44,7 @@ class GradientBuckets {
   std::unique_ptr<Event> forked_, joined_;
   std::function<Pending(View<float>)> start_sum_;
   View<float> gradients_;
+  int64_t before_ = 0;           // elements that are not of tensors
   std::vector<Bucket> buckets_;  // from the end of the array to its start
   size_t started_ = 0;
 };

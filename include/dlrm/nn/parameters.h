@@ -33,7 +33,13 @@ class Parameters {
   /// Adds a tensor. Returns its number. Throws after allocate().
   int add(std::string path, int64_t rows, int64_t cols, double deviation);
   /// Allocates the arrays. Values are zero until initialise() or a checkpoint fills them.
-  void allocate();
+  /// `joined` other gradients may be summed over the ranks with the last bucket.
+  void allocate(int64_t joined = 0);
+  /// The place of these gradients, complete when sum_held_gradients() is called. Empty if they are
+  /// to be summed apart: on one rank, on CPUs, and unless joins_last_bucket().
+  View<float> joined() const {
+    return {gradients_.data(), joined_ > 0 ? static_cast<size_t>(joined_) : 0};
+  }
   /// Element (r, c) of a tensor is deviation · normal_at(stream_key(seed, path), r, c).
   void initialise(uint64_t seed, float initial_accumulator);
   /// Refreshes the rounded copies after values changed from outside.
@@ -70,6 +76,8 @@ class Parameters {
   void sum_held_gradients();
   /// On a device: makes the stream wait until skip_update_flag() is summed over the ranks.
   void finish_flag();
+  /// The same for joined(), if it is not empty.
+  void finish_joined();
   /// Moves allreduces in flight on.
   void poll();
   /// Waits for the sums over ranks. On a device, raises skip_update_flag() if a sum or a value is
@@ -103,6 +111,8 @@ class Parameters {
   /// Updates elements [begin, end) in one operation.
   void update_stretch(const OptimizerStep& step, int64_t begin, int64_t end);
   bool is_finite(float* data, int64_t count);
+  /// The gradient of element `offset` of the flat arrays.
+  float* gradient(int64_t offset) const { return gradients_.data() + first_gradient_ + offset; }
   static size_t index(int i) { return static_cast<size_t>(i); }
   const Array<float>& state_array(int which) const { return which == 0 ? state1_ : state2_; }
 
@@ -112,12 +122,15 @@ class Parameters {
   DType compute_;
   const bool can_fuse_update_;  // true for one rank on a CPU; read by begin_fused_update()
   const bool holds_gradients_;  // true for several ranks on a device; read by allocate()
+  const DType wire_;
   std::vector<Tensor> tensors_;
   int64_t size_ = 0;
   Array<float> values_, gradients_, state1_, state2_;
   Array<BFloat16> copies_;
   GradientBuckets buckets_;
-  int64_t held_before_ = 0;           // gradients of tensors before this element are held back
+  int64_t joined_ = 0;          // gradients at the start of gradients_ that are not of tensors
+  int64_t first_gradient_ = 0;  // of the first tensor, in gradients_
+  int64_t held_before_ = 0;     // gradients of tensors before this element are held back
   std::vector<LinearBackward> held_;  // without input gradients
   int64_t held_from_ = -1;  // gradients from this element on are complete with held_; -1: none are
   OptimizerStep step_;

@@ -22,7 +22,9 @@ enum class StepPart : uint8_t {
   kInteractBackward,
   kSort,
   kDenseUpdate,
-  kSparseUpdate,
+  kCopyGradients,  ///< those of data-parallel tables are summed
+  kCopyUpdate,     ///< of data-parallel tables
+  kSparseUpdate,   ///< of shards
   // Collectives.
   kVectorExchange,
   kGradientExchange,

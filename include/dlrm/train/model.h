@@ -18,7 +18,8 @@ class ProbabilityReadback;
 /// memory. `progress` is called between layers.
 class Model {
  public:
-  Model(Context& context, Ops& ops, const RunConfig& config);
+  /// `joined_gradients`: see Parameters::allocate().
+  Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined_gradients = 0);
   ~Model();
 
   /// Computes X [b, D] from dense features [b, n].

@@ -33,6 +33,8 @@ class DensePasses {
 
   /// The sum of the first bucket. -1 if nothing is summed.
   Point first_sum() const { return sums_.empty() ? -1 : sums_.front(); }
+  /// The sum of the last bucket.
+  Point last_sum() const { return sums_.empty() ? -1 : sums_.back(); }
   /// Waits for all gradients since top_back(), and for their sums.
   void finish_gradients();
 

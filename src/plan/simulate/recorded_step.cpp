@@ -16,7 +16,8 @@ constexpr StepPart kComputed[] = {
     StepPart::kLookup,          StepPart::kReceivedVectors,  StepPart::kSentGradients,
     StepPart::kForwardProducts, StepPart::kInputGradients,   StepPart::kWeightGradients,
     StepPart::kInteractForward, StepPart::kInteractBackward, StepPart::kSort,
-    StepPart::kDenseUpdate,     StepPart::kSparseUpdate};
+    StepPart::kDenseUpdate,     StepPart::kCopyGradients,    StepPart::kCopyUpdate,
+    StepPart::kSparseUpdate};
 constexpr StepPart kExchanged[] = {StepPart::kVectorExchange, StepPart::kGradientExchange,
                                    StepPart::kDenseSum, StepPart::kCopySum};
 
@@ -61,6 +62,10 @@ class PartWork {
         return {rank.sort_bytes};
       case StepPart::kDenseUpdate:
         return {work_.dense.update_bytes};
+      case StepPart::kCopyGradients:
+        return {rank.copy_gradient_bytes};
+      case StepPart::kCopyUpdate:
+        return {rank.copy_update_bytes};
       case StepPart::kSparseUpdate:
         return {rank.update_bytes, 0, rank.shards * speed_.shard / 2};
       default:

@@ -87,7 +87,11 @@ void StepGraph::backward() {
   dense_.interact_back();
   const Point packed = compute("backward", RankTasks::kMain, {}, copies(&RankWork::packed_bytes));
   gradients_ = tasks_.start(kGradients, RankTasks::kVectors, work_.gradients, {packed});
-  copies_ = tasks_.start(kCopies, RankTasks::kSums, work_.replicas, {packed});
+  if (updates_copies()) {
+    compute("backward", RankTasks::kMain, {},
+            [](const RankWork& rank) { return Demand{rank.copy_gradient_bytes}; });
+  }
+  copies_ = tasks_.start(kCopies, RankTasks::kSums, work_.replicas, {tasks_.main()});
   if (!beside) sorted_ = sort();
   dense_.bottom_back();
   dense_.held_gradients();
@@ -106,13 +110,17 @@ void StepGraph::update_rows(std::vector<Point> after) {
   const double shard = tasks_.speed().shard / 2;
   const Point arrived = tasks_.finish(kGradients, work_.gradients, gradients_);
   const Point gradients = sum_in_nodes(RankTasks::kMain, arrived, false);
-  const Point copies = tasks_.finish(kCopies, work_.replicas, copies_);
   dense_.held_sums(gradients);
-  after.insert(after.end(), {sorted_, gradients, copies});
+  after.insert(after.end(), {sorted_, gradients});
   compute("update", RankTasks::kMain, after, [&](const RankWork& rank) {
     return Demand{rank.update_bytes, 0, rank.shards * shard,
                   rank.received_ids * tasks_.speed().update_id};
   });
+  if (!updates_copies()) return;
+  const Point copies =
+      work_.joins_copies ? dense_.last_sum() : tasks_.finish(kCopies, work_.replicas, copies_);
+  compute("update", RankTasks::kMain, {copies},
+          [](const RankWork& rank) { return Demand{rank.copy_update_bytes}; });
 }
 
 StepGraph::Point StepGraph::sort() {

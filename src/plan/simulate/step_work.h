@@ -10,14 +10,16 @@ namespace dlrm {
 
 /// A rank's part of a step, by the terms of the cost model. Bytes are those of its memory.
 struct RankWork {
-  double samples = 0;         ///< of its local batch
-  double shards = 0;          ///< and copies of tables
-  double sent_ids = 0;        ///< of its samples
-  double received_ids = 0;    ///< of its rows
-  double route_bytes = 0;     ///< ids of its samples are bucketed
-  double forward_bytes = 0;   ///< lookups
-  double sort_bytes = 0;      ///< ids that it received
-  double update_bytes = 0;    ///< of rows and their state
+  double samples = 0;        ///< of its local batch
+  double shards = 0;         ///< and copies of tables
+  double sent_ids = 0;       ///< of its samples
+  double received_ids = 0;   ///< of its rows
+  double route_bytes = 0;    ///< ids of its samples are bucketed
+  double forward_bytes = 0;  ///< lookups
+  double sort_bytes = 0;     ///< ids that it received
+  double update_bytes = 0;   ///< of shards: gradients, rows and their state
+  /// Of data-parallel tables, on several ranks: gradients that it sums; rows and their state.
+  double copy_gradient_bytes = 0, copy_update_bytes = 0;
   double received_bytes = 0;  ///< vectors from messages to E
   double packed_bytes = 0;    ///< gradients from dE to messages
   double node_sent = 0;       ///< bytes of partial vectors that other ranks of the node add
@@ -68,6 +70,7 @@ struct StepWork {
   ExchangeWork ids, pooled, gradients, replicas;
   ExchangeWork node_sums;             ///< of partial vectors, and again of their gradients
   std::vector<ExchangeWork> buckets;  ///< of dense gradients
+  bool joins_copies = false;          ///< the last of them has the gradients of replicas, too
   int batches_ahead = 1;
   bool draws_samples = false;  ///< data is synthetic. Of other data the time is not known.
   int readers = 0;             ///< threads of a rank that make batches; 0: the main thread does
