@@ -171,9 +171,9 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen caches", "d222aebcb084d4ae"},
                                                         {"largest", "3638f380d1434fbe"},
                                                         {"limited report", "10267b5f371b30bc"},
-                                                        {"machine report", "f12b04c63309b4b7"},
+                                                        {"machine report", "a8decf85b6d75a67"},
                                                         {"report", "1029d0ace43af3d6"},
-                                                        {"steps", "d1ee805208e9616f"},
+                                                        {"steps", "53e8e05de1acf86b"},
                                                         {"unfused steps", "7324b2fba71dbdb9"}}));
 }
 
