@@ -1,4 +1,5 @@
 // The work of the dense layers in a simulated step, as numbers for each interaction.
+#include "dlrm/plan/launches.h"
 #include "dlrm/plan/unfused_step.h"
 
 #include "plan/simulate/step_work.h"
@@ -68,6 +69,36 @@ TEST(DenseWorkOf, Bf16HalvesActivationsAndAdamReadsItsState) {
 TEST(MemoryBalancedPlan, KeepsATableOfTheLargestSizeWhole) {
   const RunConfig config = config_of({table("a", 100, 8), table("b", 101, 8)}, 64);
   EXPECT_EQ(memory_balanced_plan(config.model, 2, 800).shards.size(), 3u);
+}
+
+TEST(StepWork, GradientsOfCopiedTablesTravelWithTheSecondBucketOfGpus) {
+  RunConfig config =
+      config_of({table("a", 1000, 16, {3}), table("b", 50, 16)}, 64, Strategy::kTable);
+  config.model.interaction = DotConfig();
+  config.model.top_mlp = {1024, 512, 512, 1};
+  config.sharding.tables[config.model.tables[0].name] = Strategy::kDataParallel;
+  config.sharding.machine = std::string(DLRM_SOURCE) + "/configs/machines/h200_dgx.json";
+  const PlanOptions options{0, 8, 0, true};
+  config = with_known_device(config, options);
+  const Plan plan = make_plan(config, 4, options);
+  ASSERT_EQ(plan.data_parallel.size(), 1u);
+  const StepWork joined = step_work(config, plan, options);
+  ASSERT_EQ(joined.buckets.size(), 2u);
+  EXPECT_TRUE(joined.joins_copies);
+  EXPECT_TRUE(joined.replicas.empty());
+  EXPECT_GT(joined.ranks[0].copy_update_bytes, 0);
+  EXPECT_GT(joined.ranks[0].copy_gradient_bytes, 0);
+  const TableConfig& table = config.model.tables[0];
+  const double bytes = 4.0 * static_cast<double>(table.rows * (table.dim + 1));
+  EXPECT_NEAR(joined.buckets[1].local_bytes,
+              all_reduce(joined.dense.bucket_bytes[1] + bytes, 4, 8).local_bytes, 1);
+  const int collectives = step_launches(config, plan)[0].collectives;
+  config.train.wire.dense = DType::kBFloat16;
+  const StepWork apart = step_work(config, plan, options);
+  EXPECT_FALSE(apart.joins_copies);
+  EXPECT_FALSE(apart.replicas.empty());
+  EXPECT_EQ(step_launches(config, plan)[0].collectives, collectives + 2 + 1);  // two a bucket
+  EXPECT_FALSE(step_work(config, make_plan(config, 1, options), options).sums_copies());
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "dlrm/plan/launches.h"
 #include "dlrm/plan/traffic.h"
 #include "dlrm/plan/unfused_step.h"
 
@@ -431,35 +430,6 @@ TEST(StepWork, BucketsOfAtLeastAMebibyteAreCutFromTheEnd) {
                                                     4.0 * (23552 + 16400 + 14336)}));
   EXPECT_EQ(work.bucket_products, (std::vector<size_t>{4, 3, 0}));
   EXPECT_EQ(dense_work(config, true).bucket_products, (std::vector<size_t>{4, 0}));
-}
-
-TEST(StepWork, GradientsOfCopiedTablesTravelWithTheSecondBucketOfGpus) {
-  RunConfig config = dot_config();
-  config.model.top_mlp = {1024, 512, 512, 1};
-  config.sharding.tables[config.model.tables[0].name] = Strategy::kDataParallel;
-  config.sharding.machine = std::string(DLRM_SOURCE) + "/configs/machines/h200_dgx.json";
-  const PlanOptions options{0, 8, 0, true};
-  config = with_known_device(config, options);
-  const Plan plan = make_plan(config, 4, options);
-  ASSERT_EQ(plan.data_parallel.size(), 1u);
-  const StepWork joined = step_work(config, plan, options);
-  ASSERT_EQ(joined.buckets.size(), 2u);
-  EXPECT_TRUE(joined.joins_copies);
-  EXPECT_TRUE(joined.replicas.empty());
-  EXPECT_GT(joined.ranks[0].copy_update_bytes, 0);
-  EXPECT_GT(joined.ranks[0].copy_gradient_bytes, 0);
-  const TableConfig& table = config.model.tables[0];
-  const double bytes = 4.0 * static_cast<double>(table.rows * (table.dim + 1));
-  EXPECT_NEAR(joined.buckets[1].local_bytes,
-              all_reduce(joined.dense.bucket_bytes[1] + bytes, 4, 8).local_bytes, 1);
-  const int collectives = step_launches(config, plan)[0].collectives;
-  config.train.wire.dense = DType::kBFloat16;
-  const StepWork apart = step_work(config, plan, options);
-  EXPECT_FALSE(apart.joins_copies);
-  EXPECT_FALSE(apart.replicas.empty());
-  EXPECT_EQ(step_launches(config, plan)[0].collectives, collectives + 2 + 1);  // two a bucket
-  EXPECT_EQ(step_work(config, make_plan(config, 1, options), options).ranks[0].copy_update_bytes,
-            0);
 }
 
 TEST(StepWork, TheBusiestRankHasTheRowsThatAreLookedUp) {

@@ -63,11 +63,11 @@ class PartWork {
       case StepPart::kDenseUpdate:
         return {work_.dense.update_bytes};
       case StepPart::kCopyGradients:
-        return {rank.copy_gradient_bytes};
+        return {work_.sums_copies() ? rank.copy_gradient_bytes : 0};
       case StepPart::kCopyUpdate:
-        return {rank.copy_update_bytes};
+        return {work_.sums_copies() ? rank.copy_update_bytes : 0};
       case StepPart::kSparseUpdate:
-        return {rank.update_bytes, 0, rank.shards * speed_.shard / 2};
+        return {rank.shard_updates(work_.sums_copies()), 0, rank.shards * speed_.shard / 2};
       default:
         return {};
     }

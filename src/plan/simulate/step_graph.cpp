@@ -87,7 +87,7 @@ void StepGraph::backward() {
   dense_.interact_back();
   const Point packed = compute("backward", RankTasks::kMain, {}, copies(&RankWork::packed_bytes));
   gradients_ = tasks_.start(kGradients, RankTasks::kVectors, work_.gradients, {packed});
-  if (updates_copies()) {
+  if (work_.sums_copies()) {
     compute("backward", RankTasks::kMain, {},
             [](const RankWork& rank) { return Demand{rank.copy_gradient_bytes}; });
   }
@@ -113,10 +113,10 @@ void StepGraph::update_rows(std::vector<Point> after) {
   dense_.held_sums(gradients);
   after.insert(after.end(), {sorted_, gradients});
   compute("update", RankTasks::kMain, after, [&](const RankWork& rank) {
-    return Demand{rank.update_bytes, 0, rank.shards * shard,
+    return Demand{rank.shard_updates(work_.sums_copies()), 0, rank.shards * shard,
                   rank.received_ids * tasks_.speed().update_id};
   });
-  if (!updates_copies()) return;
+  if (!work_.sums_copies()) return;
   const Point copies =
       work_.joins_copies ? dense_.last_sum() : tasks_.finish(kCopies, work_.replicas, copies_);
   compute("update", RankTasks::kMain, {copies},

@@ -29,7 +29,6 @@ class StepGraph final : public StepTasks {
   void backward();
   void update();
   void update_rows(std::vector<Point> after);
-  bool updates_copies() const { return work_.ranks.front().copy_update_bytes > 0; }
   Point sort();
 
   /// Between messages and E. If nothing is sent, lookups write E.

@@ -49,9 +49,9 @@ std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const 
   for (const Shard& shard : plan.shards) {
     RankWork& rank = ranks[static_cast<size_t>(shard.rank)];
     rank.shards += 1;
-    const TableWork& work = works.of(shard);
-    add_table(work, cost, rank);
-    rank.update_bytes += work.read_gradient_bytes() + work.updated_row_bytes();
+    const TableWork& own = works.of(shard);
+    add_table(own, cost, rank);
+    rank.update_bytes += own.read_gradient_bytes() + own.updated_row_bytes();
   }
   const double ids = config.model.lookups_per_sample();
   for (int r = 0; r < plan.world; ++r) {
@@ -66,10 +66,8 @@ std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const 
     for (RankWork& rank : ranks) {
       rank.shards += 1;
       add_table(work, cost, rank);
-      double& gradients = plan.world > 1 ? rank.copy_gradient_bytes : rank.update_bytes;
-      double& rows = plan.world > 1 ? rank.copy_update_bytes : rank.update_bytes;
-      gradients += work.read_gradient_bytes();
-      rows += work.updated_row_bytes();
+      rank.copy_gradient_bytes += work.read_gradient_bytes();
+      rank.copy_update_bytes += work.updated_row_bytes();
     }
   }
   return ranks;
@@ -138,11 +136,12 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
   work.pooled = all_to_all(pooled, on_node);
   work.gradients = all_to_all(gradients, on_node);
   work.replicas = all_to_all(replicas, on_node);
-  work.joins_copies = !plan.data_parallel.empty() && plan.world > 1 && cost.speed().gpu &&
+  work.joins_copies = !work.replicas.empty() && cost.speed().gpu &&
                       joins_last_bucket(work.buckets.size(), config.train.wire.dense);
   if (work.joins_copies) {
     work.buckets.back().local_bytes += work.replicas.local_bytes;
     work.buckets.back().network_bytes += work.replicas.network_bytes;
+    work.joined = work.replicas;
     work.replicas = {};
   }
   return work;

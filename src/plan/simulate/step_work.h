@@ -18,12 +18,17 @@ struct RankWork {
   double forward_bytes = 0;  ///< lookups
   double sort_bytes = 0;     ///< ids that it received
   double update_bytes = 0;   ///< of shards: gradients, rows and their state
-  /// Of data-parallel tables, on several ranks: gradients that it sums; rows and their state.
+  /// Of data-parallel tables: gradients that it sums; rows and their state.
   double copy_gradient_bytes = 0, copy_update_bytes = 0;
   double received_bytes = 0;  ///< vectors from messages to E
   double packed_bytes = 0;    ///< gradients from dE to messages
   double node_sent = 0;       ///< bytes of partial vectors that other ranks of the node add
   double node_received = 0;   ///< bytes of those that it adds
+
+  /// Of shards, and of data-parallel tables unless these are updated apart.
+  double shard_updates(bool copies_apart) const {
+    return update_bytes + (copies_apart ? 0 : copy_gradient_bytes + copy_update_bytes);
+  }
 
   auto operator<=>(const RankWork&) const = default;
 };
@@ -70,11 +75,14 @@ struct StepWork {
   ExchangeWork ids, pooled, gradients, replicas;
   ExchangeWork node_sums;             ///< of partial vectors, and again of their gradients
   std::vector<ExchangeWork> buckets;  ///< of dense gradients
+  ExchangeWork joined;                ///< the part of the last bucket that replicas have
   bool joins_copies = false;          ///< the last of them has the gradients of replicas, too
   int batches_ahead = 1;
   bool draws_samples = false;  ///< data is synthetic. Of other data the time is not known.
   int readers = 0;             ///< threads of a rank that make batches; 0: the main thread does
 
+  /// True if gradients of data-parallel tables are summed over ranks, before an update of its own.
+  bool sums_copies() const { return joins_copies || !replicas.empty(); }
   /// Of all exchanges.
   ExchangeWork exchanged() const {
     ExchangeWork sum;

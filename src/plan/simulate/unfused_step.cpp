@@ -99,6 +99,10 @@ StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
   const RunConfig config = with_known_device(given, options);
   const MachineSpeed speed = machine_speed(config);
   StepWork work = step_work(config, plan, options);
+  if (work.joins_copies) {
+    work.buckets.back().local_bytes -= work.joined.local_bytes;
+    work.buckets.back().network_bytes -= work.joined.network_bytes;
+  }
   work.ids = work.replicas = {};
   copy_embeddings(config.model, work.dense);
   const std::vector<double> tables = table_seconds(config, plan, costs);
