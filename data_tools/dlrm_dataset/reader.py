@@ -135,6 +135,8 @@ class DatasetFile:
         if dataset.ndim != len(shape) or any(b not in (None, a) for a, b in zip(dataset.shape, shape)):
             wanted = ", ".join("n" if length is None else str(length) for length in shape)
             raise self.wrong(f"{name} has shape {list(dataset.shape)}; [{wanted}] is needed")
+        if h5py.h5o.get_info(dataset.id).fileno != h5py.h5o.get_info(file.id).fileno:
+            raise self.wrong(f"{name} lies in another file")
         if dataset.size == 0:
             return np.empty(dataset.shape, dataset.dtype)
         offset = dataset.id.get_offset()

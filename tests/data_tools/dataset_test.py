@@ -400,6 +400,8 @@ class Refused(Folder):
         for name in names:
             with self.subTest(name):
                 self.assert_error("", Dataset, os.path.join(self.folder, name))
+        self.assert_error("/label lies in another file", Dataset,
+                          os.path.join(self.folder, "refused_label_elsewhere.h5"))
         self.assert_bags(Dataset(os.path.join(self.folder, "good.h5"))[:].sparse["bags"],
                          [[], [9, 8], [], [7], [], []])
         self.assert_error("record 2: feature bags: its offsets fall",
