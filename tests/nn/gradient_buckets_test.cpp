@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,13 +16,20 @@
 namespace dlrm {
 namespace {
 
-TEST(GradientBuckets, WhatLiesBehindTheLastTensorIsSummedToo) {
+/// Calls use(communicator, context) on each of `ranks` ranks.
+void on_ranks(int ranks, const std::function<void(Communicator&, Context&)>& use) {
   const std::shared_ptr<Device> device = make_guarded_device(64);
-  run_on_threads(3, [&](Communicator& comm) {
+  run_on_threads(ranks, [&](Communicator& comm) {
     const std::unique_ptr<Stream> stream = device->make_stream();
     Trace trace;
     const Log log;
     Context context{*device, *stream, comm, trace, log};
+    use(comm, context);
+  });
+}
+
+TEST(GradientBuckets, WhatLiesBehindTheLastTensorIsSummedToo) {
+  on_ranks(3, [](Communicator& comm, Context& context) {
     // Two buckets, and the flag of rank 1 alone.
     constexpr int64_t kSize = 300 * 1024;
     std::vector<float> gradients(kSize + 1, 1.0f);
@@ -41,13 +49,8 @@ TEST(GradientBuckets, WhatLiesBehindTheLastTensorIsSummedToo) {
 /// gradients of rank r are r + 1.
 std::vector<int64_t> sums_of(const std::vector<int64_t>& starts, int64_t size,
                              const std::vector<int64_t>& ready) {
-  const std::shared_ptr<Device> device = make_guarded_device(64);
   std::vector<int64_t> counts;
-  run_on_threads(2, [&](Communicator& comm) {
-    const std::unique_ptr<Stream> stream = device->make_stream();
-    Trace trace;
-    const Log log;
-    Context context{*device, *stream, comm, trace, log};
+  on_ranks(2, [&](Communicator& comm, Context& context) {
     GradientBuckets buckets(context, DType::kFloat32, nullptr);
     std::vector<float> gradients(static_cast<size_t>(size));
     buckets.cut(gradients, starts, size);
@@ -95,12 +98,7 @@ TEST(GradientBuckets, OfAGpuAreASmallOneAndTheRest) {
 }
 
 TEST(GradientBuckets, WhatIsJoinedIsSummedWithTheLastBucket) {
-  const std::shared_ptr<Device> device = make_guarded_device(64);
-  run_on_threads(3, [&](Communicator& comm) {
-    const std::unique_ptr<Stream> stream = device->make_stream();
-    Trace trace;
-    const Log log;
-    Context context{*device, *stream, comm, trace, log};
+  on_ranks(3, [](Communicator&, Context& context) {
     constexpr int64_t kJoined = 5, kFirst = 1024, kSize = 300 * 1024;
     std::vector<float> gradients(kJoined + kSize + 1, 1.0f);
     GradientBuckets buckets(context, DType::kFloat32, nullptr);
