@@ -95,6 +95,13 @@ class ReturnedBags : public ::testing::TestWithParam<std::tuple<const char*, Poo
   }
 };
 
+/// Bags of up to six ids.
+Bag many_ids(int64_t t, int64_t i) {
+  Bag bag;
+  for (int64_t k = 0; k < (i + t) % 7; ++k) bag.push_back((11 * k + 3 * i) % kRows);
+  return bag;
+}
+
 TEST_P(ReturnedBags, BagsOfOneIdTrainAsOnOneRank) {
   expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{(7 * i + t) % kRows}; });
 }
@@ -103,13 +110,7 @@ TEST_P(ReturnedBags, BagsOnOneShardTrainAsOnOneRank) {
   expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{kRows - 1 - (i + t) % 5}; });
 }
 
-TEST_P(ReturnedBags, BagsOfManyIdsTrainAsOnOneRank) {
-  expect_one_rank_agrees([](int64_t t, int64_t i) {
-    Bag bag;
-    for (int64_t k = 0; k < (i + t) % 7; ++k) bag.push_back((11 * k + 3 * i) % kRows);
-    return bag;
-  });
-}
+TEST_P(ReturnedBags, BagsOfManyIdsTrainAsOnOneRank) { expect_one_rank_agrees(many_ids); }
 
 TEST_P(ReturnedBags, EmptyBagsTrainAsOnOneRank) {
   expect_one_rank_agrees([](int64_t, int64_t) { return Bag{}; });
@@ -140,11 +141,7 @@ TEST_P(ReturnedBags, EmptyBagsGiveZerosAfterFullOnes) {
 }
 
 TEST_P(ReturnedBags, GpusAddVectorsInTheOrderOfRows) {
-  expect_gpus_add_in_the_order_of_rows([](int64_t t, int64_t i) {
-    Bag bag;
-    for (int64_t k = 0; k < (i + t) % 7; ++k) bag.push_back((11 * k + 3 * i) % kRows);
-    return bag;
-  });
+  expect_gpus_add_in_the_order_of_rows(many_ids);
 }
 
 /// Those of some ranks have one list or none.
