@@ -3,6 +3,7 @@
 
 #include "plan/division.h"
 #include "plan/memory.h"
+#include "plan/memory_bound.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -152,19 +153,28 @@ TEST(Bound, HasNoMorePartsThanTheTimeOfAShardAllows) {
   }
 }
 
+/// Also with a limit that is far above the plan.
+void expect_no_less_memory(const RunConfig& config, const Plan& plan) {
+  double fullest = 0;
+  for (const RankMemory& rank : rank_memory(config, plan)) {
+    fullest = std::max(fullest, rank.total() + rank.host_total());
+  }
+  const CostModel cost(config, plan.world, {});
+  const double seconds = heaviest_rank(config, plan, cost);
+  EXPECT_LE(least_fullest(config, cost, seconds, 4 * fullest), (1 + 1e-6) * fullest) << plan.world;
+}
+
 TEST(Bound, NoStrategyIsBelowIt) {
   for (const Strategy strategy : {Strategy::kAuto, Strategy::kTable, Strategy::kRow,
                                   Strategy::kColumn, Strategy::kGrid, Strategy::kDataParallel}) {
     for (const int world : {1, 2, 7, 16, 100}) {
       RunConfig config = mlperf_config();
       config.sharding.strategy = strategy;
-      const PlanRatios mlperf = plan_ratios(config, make_plan(config, world), {});
-      EXPECT_GE(mlperf.cost, 1 - 1e-6) << world;
-      EXPECT_GE(mlperf.memory, 1 - 1e-6) << world;
-      const RunConfig odd = odd_config(strategy, 1000);
-      const PlanRatios ratios = plan_ratios(odd, make_plan(odd, world), {});
-      EXPECT_GE(ratios.cost, 1 - 1e-6) << world;
-      EXPECT_GE(ratios.memory, 1 - 1e-6) << world;
+      for (const RunConfig& each : {config, odd_config(strategy, 1000)}) {
+        const Plan plan = make_plan(each, world);
+        EXPECT_GE(plan_ratios(each, plan, {}).cost, 1 - 1e-6) << world;
+        expect_no_less_memory(each, plan);
+      }
     }
   }
 }
