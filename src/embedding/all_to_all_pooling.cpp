@@ -17,8 +17,8 @@ struct RequestedBlock {
   PooledBlock block;   ///< of these columns
 };
 
-/// Cuts blocks at the columns where others of their feature begin or end. A device adds blocks of
-/// the same columns in one launch.
+/// Cuts blocks at the columns of E where others begin or end, which are others of their feature. A
+/// device adds blocks of the same columns in one launch.
 std::vector<RequestedBlock> cut_columns(const std::vector<RequestedBlock>& blocks) {
   std::vector<int64_t> borders;
   for (const RequestedBlock& b : blocks) {
