@@ -64,7 +64,7 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
       speed_(speed_of(config)),
       seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
       alpha_(skew_of_ids(config)),
-      key_bytes_(sorted_key_bytes(config)),
+      types_(model_types(config)),
       known_unique_{},
       known_parts_(kKnownParts) {
   double shared = -1;  // of all tables that have no size of their own
@@ -100,14 +100,14 @@ double CostModel::bytes_of(const Part& part) const {
   const int64_t width = largest_part(part.width, cut.columns);
   double summed = 0;
   if (sums(table, rows, cut.rows)) {
-    summed = summed_exchange_bytes(config_, table, static_cast<double>(width),
-                                   static_cast<double>(width) / cut.rows, cut.rows) -
-             owner_exchange_bytes(config_, table, rows, width, world_);
+    summed =
+        summed_exchange_bytes(config_, table, static_cast<double>(width),
+                              static_cast<double>(width) / cut.rows, cut.rows, types_.gradient) -
+        owner_exchange_bytes(config_, table, rows, width, world_, types_.gradient);
   }
   const auto held = held_.empty() ? held_.end() : held_.find(table.name);
   const double* const part_held = held == held_.end() ? nullptr : &held->second;
-  const double owned =
-      shard_owner_bytes(config_, table, rows, width, world_, part_held, key_bytes_);
+  const double owned = shard_owner_bytes(config_, table, rows, width, world_, part_held, types_);
   if (!part_held) return owned + summed;
   const double read = cached_checkpoint_bytes(config_, table, rows, width, held->second);
   return owned + summed + std::max(read - checkpoint_bytes_, 0.0);

@@ -8,6 +8,7 @@
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
 
+#include "memory.h"
 #include "shards.h"
 
 namespace dlrm {
@@ -102,7 +103,7 @@ class CostModel {
   MachineSpeed speed_;
   double seconds_per_exchanged_byte_;
   double alpha_;
-  double key_bytes_;  ///< sorted_key_bytes()
+  ModelTypes types_;
 
   /// The part of each cached table that is in memory. Empty if none is cached.
   std::map<std::string, double> held_;

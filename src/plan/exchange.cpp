@@ -128,6 +128,22 @@ DType vector_type(const RunConfig& config, const TableConfig& table, int64_t row
   return rows == table.rows && width % 2 == 0 && !divided ? DType::kBFloat16 : wire;
 }
 
+WireConfig vector_types(const RunConfig& config, const TableConfig& table, int64_t rows,
+                        int64_t width, DType gradient) {
+  return {vector_type(config, table, rows, width), gradient, config.train.wire.dense};
+}
+
+bool pools_locally(const RunConfig& config, const Plan& plan) {
+  const auto is_whole = [&](const Shard& shard) {
+    return shard.rows.size() == table_of(config, shard.table).rows;
+  };
+  return plan.world == 1 && std::all_of(plan.shards.begin(), plan.shards.end(), is_whole);
+}
+
+bool pools_locally(const TableConfig& table, int64_t rows, int world) {
+  return world == 1 && rows == table.rows;
+}
+
 bool shares_ids(const Plan& plan, size_t i) {
   if (i == 0) return false;
   const Shard& a = plan.shards[i - 1];

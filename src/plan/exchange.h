@@ -9,6 +9,10 @@ namespace dlrm {
 /// is bf16, owners round vectors that are no sums of several ranks and are not divided.
 DType vector_type(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width);
 
+/// The types in which these vectors are sent, and their gradients as `gradient`.
+WireConfig vector_types(const RunConfig& config, const TableConfig& table, int64_t rows,
+                        int64_t width, DType gradient);
+
 /// Bytes of pooled vectors and of their gradients that a rank exchanges with others.
 struct ExchangedBytes {
   double vectors = 0, gradients = 0;  ///< received
@@ -18,6 +22,11 @@ struct ExchangedBytes {
 };
 /// By rank. Not counted are those of node sums.
 std::vector<ExchangedBytes> exchanged_bytes(const RunConfig& config, const Plan& plan);
+
+/// True if bags are pooled in E, so that no vectors are sent: on one rank, if no rows are cut.
+bool pools_locally(const RunConfig& config, const Plan& plan);
+/// The same of these rows of a table, if no other table is cut.
+bool pools_locally(const TableConfig& table, int64_t rows, int world);
 
 /// True if shard `i` has the same rows as the preceding shard, and so receives the same ids.
 bool shares_ids(const Plan& plan, size_t i);

@@ -173,13 +173,7 @@ class TableLaunches {
     return config_.model.tables[static_cast<size_t>(table)];
   }
   /// Bags are pooled in E, and nothing is sent.
-  bool is_local() const {
-    return plan_.world == 1 && std::all_of(plan_.shards.begin(), plan_.shards.end(),
-                                           [&](const Shard& s) { return has_all_rows(s); });
-  }
-  bool has_all_rows(const Shard& shard) const {
-    return shard.rows.size() == table_of(shard.table).rows;
-  }
+  bool is_local() const { return pools_locally(config_, plan_); }
   bool cuts(const Shard& shard) const {
     return is_rowwise() && shard.columns.size() != table_of(shard.table).dim;
   }

@@ -70,14 +70,15 @@ class PartialOverlaps {
   std::map<Key, bool> found_;
 };
 
-/// Bytes that depend on the rows of a shard alone. Many shards have as many rows of a table.
+/// What depends on the rows of a shard alone. Many shards have as many rows of a table.
 struct BytesOfRows {
-  double owned = 0;   ///< of an owner, for each of its columns
-  double routed = 0;  ///< of an owner
+  double vectors = 0;  ///< for which their owner has room
+  double routed = 0;   ///< bytes of an owner
 };
 class ShardBytes {
  public:
-  ShardBytes(const RunConfig& config, int world) : config_(config), world_(world) {}
+  ShardBytes(const RunConfig& config, int world)
+      : config_(config), world_(world), types_(model_types(config)) {}
 
   const TableConfig& table(const Shard& shard) const {
     return config_.model.tables[static_cast<size_t>(shard.table)];
@@ -86,16 +87,23 @@ class ShardBytes {
     const int64_t rows = shard.rows.size();
     const auto [known, is_new] = known_.try_emplace({shard.table, rows});
     if (is_new) {
-      known->second = {
-          owner_exchange_bytes(config_, table(shard), rows, 1, world_),
-          routed_bytes(config_, table(shard), rows, config_.train.global_batch_size, world_)};
+      known->second = {vector_room_of_all(config_, table(shard), rows, world_),
+                       routed_bytes(config_, table(shard), rows, config_.train.global_batch_size,
+                                    world_, types_.key_bytes)};
     }
     return known->second;
+  }
+  /// Of the vectors that the owner returns.
+  double owned(const Shard& shard) {
+    const int64_t rows = shard.rows.size(), width = shard.columns.size();
+    const WireConfig sent = vector_types(config_, table(shard), rows, width, types_.gradient);
+    return of(shard).vectors * static_cast<double>(width) * owned_float_bytes(sent);
   }
 
  private:
   const RunConfig& config_;
   const int world_;
+  const ModelTypes types_;
   std::map<std::pair<int, int64_t>, BytesOfRows> known_;  ///< by table and rows
 };
 
@@ -103,6 +111,7 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
   ShardBytes bytes(config, plan.world);
   const PartialOverlaps overlaps(plan);
   const OptimizerRule optimizer = config.train.sparse_optimizer.type;
+  const bool local = pools_locally(config, plan);
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
@@ -114,7 +123,7 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
       (on_host ? own.host_optimizer_state : own.optimizer_state) +=
           state_bytes(optimizer, shard.rows.size(), shard.columns.size());
     }
-    own.exchange += bytes.of(shard).owned * static_cast<double>(shard.columns.size());
+    if (!local) own.exchange += bytes.owned(shard);
     if (plans_for_gpu(config)) {
       const bool ordered = shard.columns.size() < table.dim &&
                            (shard.tier == MemoryTier::kCached || overlaps.has(shard));
@@ -128,6 +137,7 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
 
 void add_node_sums(const RunConfig& config, const std::vector<NodeSum>& sums, int world,
                    std::vector<RankMemory>& memory) {
+  const DType gradient = config.sent_types().backward;
   for (const NodeSum& sum : sums) {
     const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
     const auto width = static_cast<double>(sum.columns.size());
@@ -136,8 +146,9 @@ void add_node_sums(const RunConfig& config, const std::vector<NodeSum>& sums, in
       const Shard& shard = sum.shards[i];
       const auto part = static_cast<double>(sum.part(i).size());
       memory[static_cast<size_t>(shard.rank)].exchange +=
-          summed_exchange_bytes(config, table, width, part, shards) -
-          owner_exchange_bytes(config, table, shard.rows.size(), shard.columns.size(), world);
+          summed_exchange_bytes(config, table, width, part, shards, gradient) -
+          owner_exchange_bytes(config, table, shard.rows.size(), shard.columns.size(), world,
+                               gradient);
     }
   }
 }
@@ -145,6 +156,8 @@ void add_node_sums(const RunConfig& config, const std::vector<NodeSum>& sums, in
 /// The bytes of vectors that a rank of so many samples receives, of all shards.
 double message_bytes(const RunConfig& config, const Plan& plan, const std::vector<NodeSum>& sums,
                      int64_t samples) {
+  if (pools_locally(config, plan)) return 0;
+  const DType gradient = config.sent_types().backward;
   std::map<std::pair<int, int64_t>, double> known;  // vectors, by table and rows
   const auto vectors_of = [&](const Shard& shard) {
     const auto [found, is_new] = known.try_emplace({shard.table, shard.rows.size()});
@@ -154,23 +167,38 @@ double message_bytes(const RunConfig& config, const Plan& plan, const std::vecto
     }
     return found->second;
   };
-  double floats = 0;
-  for (const Shard& shard : plan.shards) {
-    floats += vectors_of(shard) * static_cast<double>(shard.columns.size());
-  }
+  const auto bytes_of = [&](const Shard& shard, double vectors) {
+    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    const int64_t width = shard.columns.size();
+    const WireConfig sent = vector_types(config, table, shard.rows.size(), width, gradient);
+    return vectors * static_cast<double>(width) * message_float_bytes(sent);
+  };
+  double bytes = 0;
+  for (const Shard& shard : plan.shards) bytes += bytes_of(shard, vectors_of(shard));
   for (const NodeSum& sum : sums) {
     const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
-    const auto width = static_cast<double>(sum.columns.size());
-    floats += static_cast<double>(samples) * static_cast<double>(table.features.size()) * width;
-    for (const Shard& shard : sum.shards) floats -= vectors_of(shard) * width;
+    const auto vectors = static_cast<double>(samples) * static_cast<double>(table.features.size());
+    bytes += bytes_of(sum.shards.front(), vectors);
+    for (const Shard& shard : sum.shards) bytes -= bytes_of(shard, vectors_of(shard));
   }
-  return floats * message_float_bytes(config.train.wire);
+  return bytes;
 }
 
-double row_sum_bytes(const RunConfig& config, const Plan& plan, int64_t samples) {
+/// The first row of what each owner, or each sum of a node, returns says whether a table's vectors
+/// are sums.
+double row_sum_bytes(const RunConfig& config, const Plan& plan, const std::vector<NodeSum>& sums,
+                     int64_t samples) {
+  std::set<std::tuple<int, int64_t, int64_t>> summed;  // by table, first row and column
   std::set<int> cut;
+  for (const NodeSum& sum : sums) {
+    for (const Shard& shard : sum.shards) {
+      summed.insert({shard.table, shard.rows.begin, shard.columns.begin});
+    }
+    if (sum.shards.front().rows.begin > 0) cut.insert(sum.table);
+  }
   for (const Shard& shard : plan.shards) {
-    if (shard.rows.begin > 0) cut.insert(shard.table);
+    const bool returned = !summed.contains({shard.table, shard.rows.begin, shard.columns.begin});
+    if (returned && shard.rows.begin > 0) cut.insert(shard.table);
   }
   double bytes = 0;
   for (const int t : cut) {
@@ -196,7 +224,7 @@ LocalBytes local_bytes(const RunConfig& config, const Plan& plan, const std::vec
                        int64_t samples) {
   return {activation_bytes(config, samples),
           local_exchange_bytes(config, samples) + message_bytes(config, plan, sums, samples) +
-              row_sum_bytes(config, plan, samples),
+              row_sum_bytes(config, plan, sums, samples),
           input_bytes(config, samples)};
 }
 

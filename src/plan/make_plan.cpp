@@ -134,20 +134,27 @@ double whole_memory(const PlanOptions& options) {
   return options.rank_memory_bytes + options.host_memory_bytes;
 }
 
+bool has_fixed_cut(Strategy strategy) {
+  return strategy == Strategy::kRow || strategy == Strategy::kColumn || strategy == Strategy::kGrid;
+}
+
 /// The memory that a rank has for shards after everything else. If there is none, nothing fits, and
 /// the plan is made as if memory were unknown.
 double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options,
-                  const CostModel& cost) {
+                  const CostModel& cost, const std::vector<Strategy>& strategies) {
   if (whole_memory(options) <= 0) return 0;
   double room = whole_memory(options) - common_bytes(config, plan.world) - cost.checkpoint_bytes();
+  const int64_t local = largest_part(config.train.global_batch_size, plan.world);
+  for (size_t t = 0; t < strategies.size(); ++t) {
+    const TableConfig& table = config.model.tables[t];
+    if (!has_fixed_cut(strategies[t]) || cut_of(strategies[t], table, plan.world).rows < 2)
+      continue;
+    room -= row_sum_bytes(config, table, local);
+  }
   for (int t : plan.data_parallel) {
     room -= replica_memory(config, config.model.tables[static_cast<size_t>(t)], plan.world);
   }
   return std::max(room, 0.0);
-}
-
-bool has_fixed_cut(Strategy strategy) {
-  return strategy == Strategy::kRow || strategy == Strategy::kColumn || strategy == Strategy::kGrid;
 }
 
 /// Assigns one part to each rank, in order. If there are fewer parts than ranks, they go to the
@@ -191,7 +198,7 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     placed.push_back(static_cast<int>(t));
     may_cut.push_back(strategies[t] == Strategy::kAuto ? 1 : 0);
   }
-  Balance balance(cost.world(), shard_room(config, plan, options, cost));
+  Balance balance(cost.world(), shard_room(config, plan, options, cost, strategies));
   for (size_t t = 0; t < strategies.size(); ++t) {
     if (!has_fixed_cut(strategies[t])) continue;
     place_fixed(config, cost, static_cast<int>(t), strategies[t], balance, plan);

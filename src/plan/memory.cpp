@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <variant>
 
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/traffic.h"
 
+#include "exchange.h"
 #include "gpu_memory.h"
 
 namespace dlrm {
@@ -55,15 +57,17 @@ double cpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
 }
 
 double owner_buffer_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                          int64_t width, int world, double key_bytes) {
+                          int64_t width, int world, const ModelTypes& types) {
   const int64_t batch = config.train.global_batch_size;
   if (!plans_for_gpu(config)) {  // the same as below, in less time
     const ReturnedVectors vectors = returned_vectors(config, table, rows);
-    return room_of(vectors, batch) * real(width) * owned_float_bytes(config.train.wire) +
+    const double room = pools_locally(table, rows, world) ? 0 : room_of(vectors, batch);
+    const WireConfig sent = vector_types(config, table, rows, width, types.gradient);
+    return room * real(width) * owned_float_bytes(sent) +
            cpu_routed_bytes(config, table, rows, batch, vectors);
   }
-  return owner_exchange_bytes(config, table, rows, width, world) +
-         gpu_routed_bytes(config, table, rows, batch, world, key_bytes);
+  return owner_exchange_bytes(config, table, rows, width, world, types.gradient) +
+         gpu_routed_bytes(config, table, rows, batch, world, types.key_bytes);
 }
 
 }  // namespace
@@ -116,6 +120,10 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
 }
 
 double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
+  const bool in_place =
+      std::visit([](const auto& interaction) { return interaction.embeddings_in_place(); },
+                 config.model.interaction);
+  if (in_place) return 0;
   return 2.0 * real(size_of(config.compute_type())) * real(local_batch) *
          real(config.model.embedding_width());
 }
@@ -147,6 +155,10 @@ double vector_room_of_all(const RunConfig& config, const TableConfig& table, int
   return many == 0 ? room : room + real(many) * vector_room(config, table, rows, batch / world + 1);
 }
 
+WireConfig narrowest_types(const RunConfig& config, const TableConfig& table, DType gradient) {
+  return vector_types(config, table, table.rows, 2, gradient);
+}
+
 double message_float_bytes(const WireConfig& wire) {
   return real(std::max(size_of(wire.forward), size_of(wire.backward)));
 }
@@ -158,16 +170,18 @@ double owned_float_bytes(const WireConfig& wire) {
 }
 
 double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                            int64_t width, int world) {
+                            int64_t width, int world, DType gradient) {
+  if (pools_locally(table, rows, world)) return 0;
   return vector_room_of_all(config, table, rows, world) * real(width) *
-         owned_float_bytes(config.train.wire);
+         owned_float_bytes(vector_types(config, table, rows, width, gradient));
 }
 
 double summed_exchange_bytes(const RunConfig& config, const TableConfig& table, double width,
-                             double part, double shards) {
+                             double part, double shards, DType gradient) {
   const double bags = real(config.train.global_batch_size) * real(table.features.size());
   const double partial = width + (width - part) + shards * part;
-  return bags * (4.0 * partial + part * owned_float_bytes(config.train.wire));
+  const WireConfig sent{config.train.wire.forward, gradient};
+  return bags * (4.0 * partial + part * owned_float_bytes(sent));
 }
 
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world) {
@@ -183,11 +197,11 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples, int sources) {
-  return routed_bytes(config, table, rows, samples, sources, sorted_key_bytes(config));
+  return routed_bytes(config, table, rows, samples, sources, model_types(config).key_bytes);
 }
 
-double sorted_key_bytes(const RunConfig& config) {
-  return plans_for_gpu(config) ? gpu_key_bytes(config.model) : 0;
+ModelTypes model_types(const RunConfig& config) {
+  return {plans_for_gpu(config) ? gpu_key_bytes(config.model) : 0, config.sent_types().backward};
 }
 
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
@@ -225,12 +239,12 @@ double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int6
   const bool cached = is_cached(config, table);
   const double held = cached ? cached_share(config, table) : 0;
   return shard_owner_bytes(config, table, rows, width, world, cached ? &held : nullptr,
-                           sorted_key_bytes(config));
+                           model_types(config));
 }
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width, int world, const double* held, double key_bytes) {
-  const double buffers = owner_buffer_bytes(config, table, rows, width, world, key_bytes);
+                         int64_t width, int world, const double* held, const ModelTypes& types) {
+  const double buffers = owner_buffer_bytes(config, table, rows, width, world, types);
   if (held) return cached_shard_bytes(config, table, rows, width, *held) + buffers;
   return row_bytes(table, rows, width) +
          state_bytes(config.train.sparse_optimizer.type, rows, width) + buffers;
@@ -245,10 +259,11 @@ double common_bytes(const RunConfig& config, int world) {
   double bytes = dense_bytes(config) + activation_bytes(config, local) +
                  local_exchange_bytes(config, local) + input_bytes(config, local) +
                  library_bytes(config);
+  const DType gradient = config.sent_types().backward;
   for (const TableConfig& table : config.model.tables) {
+    if (pools_locally(table, table.rows, world)) continue;
     bytes += real(local) * real(table.features.size()) * real(table.dim) *
-                 message_float_bytes(config.train.wire) +
-             row_sum_bytes(config, table, local);
+             message_float_bytes(vector_types(config, table, table.rows, table.dim, gradient));
   }
   return bytes;
 }

@@ -28,7 +28,7 @@ double dense_bytes(const RunConfig& config);
 /// The output of every layer and its gradient, for b samples.
 double activation_bytes(const RunConfig& config, int64_t local_batch);
 
-/// E and dE [b, W].
+/// E and dE [b, W]. 0 if they are a part of the interaction's activations and gradients.
 double local_exchange_bytes(const RunConfig& config, int64_t local_batch);
 
 /// The fp32 sums of a table's partial vectors, which are rounded to E, if its rows are cut.
@@ -43,21 +43,26 @@ double vector_room(const RunConfig& config, const TableConfig& table, int64_t ro
 double vector_room_of_all(const RunConfig& config, const TableConfig& table, int64_t rows,
                           int world);
 
+/// The types in which a table's vectors and gradients are sent if it is divided such that they need
+/// the fewest bytes.
+WireConfig narrowest_types(const RunConfig& config, const TableConfig& table, DType gradient);
+
 /// Memory of a float of a vector or of its gradient, which share a buffer: in the message, on the
 /// rank of the sample; and on the shard's owner, in fp32 or bf16, and again as sent if that is
 /// another type.
 double message_float_bytes(const WireConfig& wire);
 double owned_float_bytes(const WireConfig& wire);
 
-/// Memory that a shard's owner needs for vectors.
+/// Memory that a shard's owner needs for vectors, whose gradients arrive as `gradient`. On one rank
+/// vectors of whole tables need none.
 double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                            int64_t width, int world);
+                            int64_t width, int world, DType gradient);
 
 /// The same if its node adds the partial vectors of so many shards: partial vectors in fp32, those
 /// of the columns that other ranks add, those of its own `part` of the columns from all ranks, and
 /// their sums. It returns vectors of its part alone.
 double summed_exchange_bytes(const RunConfig& config, const TableConfig& table, double width,
-                             double part, double shards);
+                             double part, double shards, DType gradient);
 
 /// Gradients of a data-parallel table: the own pairs, those of every rank and their segments, or
 /// [rows, dim + 1] floats.
@@ -69,11 +74,16 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 /// of all rows count. With *exact* routing those of cut rows may be a quarter more.
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples, int sources);
-/// The same with a known sorted_key_bytes(), which takes time for each table of the model.
+/// The same with known ModelTypes::key_bytes.
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples, int sources, double key_bytes);
-/// On a GPU: bytes of a key of the ids that are sorted. Otherwise 0.
-double sorted_key_bytes(const RunConfig& config);
+
+/// What follows from all tables of a model, which takes time for each of them.
+struct ModelTypes {
+  double key_bytes = 0;              ///< on a GPU: of a key of the ids that are sorted
+  DType gradient = DType::kFloat32;  ///< of vectors, as it is sent
+};
+ModelTypes model_types(const RunConfig& config);
 
 /// Lists of the samples whose bags the owner of these rows returns, on a rank of `local_batch`
 /// samples, in the batches in flight: 8 bytes per id, on a GPU per sample and feature.
@@ -89,12 +99,13 @@ double library_bytes(const RunConfig& config);
 /// All memory that the owner of a shard needs for it. `auto` packs shards by this size.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, int world);
-/// The same with a known sorted_key_bytes(). `held`: the part of a cached table that is in fast
-/// memory; null if the table is not cached.
+/// The same with known types. `held`: the part of a cached table that is in fast memory; null if
+/// the table is not cached.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width, int world, const double* held, double key_bytes);
+                         int64_t width, int world, const double* held, const ModelTypes& types);
 
-/// All memory that every rank needs in addition to its shards, at its largest local batch.
+/// All memory that every rank needs in addition to its shards, at its largest local batch, if no
+/// table is cut.
 double common_bytes(const RunConfig& config, int world);
 
 }  // namespace dlrm

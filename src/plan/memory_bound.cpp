@@ -11,6 +11,7 @@
 
 #include "bound.h"
 #include "division.h"
+#include "exchange.h"
 #include "memory.h"
 
 namespace dlrm {
@@ -43,10 +44,12 @@ struct Tables {
 
 /// What a rank needs for a part. Other columns of the same rows may share its ids.
 double part_bytes(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width,
-                  int world) {
-  const double ids = routed_bytes(config, table, rows, config.train.global_batch_size, world) *
-                     static_cast<double>(width) / static_cast<double>(table.dim);
-  const double buffers = ids + owner_exchange_bytes(config, table, rows, width, world);
+                  int world, const ModelTypes& types) {
+  const double ids =
+      routed_bytes(config, table, rows, config.train.global_batch_size, world, types.key_bytes) *
+      static_cast<double>(width) / static_cast<double>(table.dim);
+  const double buffers =
+      ids + owner_exchange_bytes(config, table, rows, width, world, types.gradient);
   if (config.memory.tier_of(table.name) == MemoryTier::kCached) return buffers;
   return buffers + row_bytes(table, rows, width) +
          state_bytes(config.train.sparse_optimizer.type, rows, width);
@@ -68,7 +71,7 @@ int64_t most_that(int64_t most, const Fits& fits) {
 class Ways {
  public:
   Ways(const RunConfig& config, const CostModel& cost, double seconds, double most)
-      : config_(config), cost_(cost), seconds_(seconds), most_(most) {}
+      : config_(config), cost_(cost), seconds_(seconds), most_(most), types_(model_types(config)) {}
 
   void add(size_t t, const TableConfig& table, double message_bytes) {
     const double world = cost_.world();
@@ -94,9 +97,14 @@ class Ways {
   void add_parts(size_t t, const TableConfig& table, int64_t widest) {
     const int world = cost_.world();
     const int64_t narrowest = widest / 2 + 1;
+    // An even number of columns may need less than one column fewer.
+    const int64_t even = std::min(narrowest + narrowest % 2, widest);
+    const auto bytes_of = [&](int64_t count, int64_t width) {
+      return part_bytes(config_, table, count, width, world, types_);
+    };
     const int64_t rows = most_that(table.rows, [&](int64_t count) {
       return cost_.shard(table, count, narrowest) <= seconds_ * (1 + kTiny) &&
-             part_bytes(config_, table, count, narrowest, world) <= most_ * (1 + kTiny);
+             std::min(bytes_of(count, narrowest), bytes_of(count, even)) <= most_ * (1 + kTiny);
     });
     if (rows == 0) return;
     std::set<int64_t> counts{rows};
@@ -115,8 +123,7 @@ class Ways {
       for (const int64_t count : counts) {
         const double seconds = cost_.shard(table, count, width) - cost_.shard_seconds();
         way.seconds = std::min(way.seconds, seconds / share(count, width));
-        way.bytes = std::min(way.bytes,
-                             part_bytes(config_, table, count, width, world) / share(count, width));
+        way.bytes = std::min(way.bytes, bytes_of(count, width) / share(count, width));
       }
     }
     add(way);
@@ -140,6 +147,7 @@ class Ways {
   const RunConfig& config_;
   const CostModel& cost_;
   const double seconds_, most_;
+  const ModelTypes types_;
   std::vector<Way> ways_;
 };
 
@@ -291,9 +299,14 @@ double least_fullest(const RunConfig& config, const CostModel& cost, double seco
     known == tables.end() ? tables.push_back({&table, 1}) : void(++known->count);
   }
   std::vector<double> messages;  // vectors of a table for the samples of a rank
+  const DType gradient = config.sent_types().backward;
   for (const Tables& of : tables) {
-    messages.push_back(static_cast<double>(local) * static_cast<double>(of.first->features.size()) *
-                       static_cast<double>(of.first->dim) * message_float_bytes(config.train.wire));
+    messages.push_back(pools_locally(*of.first, of.first->rows, world)
+                           ? 0
+                           : static_cast<double>(local) *
+                                 static_cast<double>(of.first->features.size()) *
+                                 static_cast<double>(of.first->dim) *
+                                 message_float_bytes(narrowest_types(config, *of.first, gradient)));
     common += of.count * messages.back();
   }
   Ways ways(config, cost, seconds, most - common);

@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"571462eaceca06bd", "9f8c2b4aa4126ca6", "7fab7c98da70b41c",
-                                      "7280bd15f21910dd", "17db2cdbba255332", "1eba31ed129cbd9a",
-                                      "bc82eff064842036", "febef9e5c4ee7cdc", "f60b7fc07e1d579a",
-                                      "5a8cd400911ef569", "59efce7af34dd0dc", "876cff3d416cc703"}));
+            (std::vector<std::string>{"b7831c1e03be4c0a", "e07438c6f3d6620e", "42a61eca383b6d8f",
+                                      "087b44ec7f8574c7", "cca9028422319e54", "738f30f4547446cd",
+                                      "f179cd84526d887f", "f8b7540b3feca704", "da20525b5cc9fe3f",
+                                      "5bd33c3acc2e1bb8", "77dfcf62b3ec75fc", "20403ca3490b8841"}));
 }
 
 }  // namespace

@@ -166,14 +166,14 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
       std::ofstream(std::string(folder) + "/" + kind) << text;
     }
   }
-  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "5164689e01aa5403"},
-                                                        {"chosen batch", "de8f9a5060f992d8"},
-                                                        {"chosen caches", "d222aebcb084d4ae"},
-                                                        {"largest", "3638f380d1434fbe"},
-                                                        {"limited report", "10267b5f371b30bc"},
-                                                        {"machine report", "a8decf85b6d75a67"},
-                                                        {"report", "1029d0ace43af3d6"},
-                                                        {"steps", "53e8e05de1acf86b"},
+  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "2199f9f20edae5ac"},
+                                                        {"chosen batch", "049f158a1b82c699"},
+                                                        {"chosen caches", "79ae72497b42c042"},
+                                                        {"largest", "de53b0ecb835b2c7"},
+                                                        {"limited report", "2431df8f0b1d3147"},
+                                                        {"machine report", "5dabdad55d6fdd6e"},
+                                                        {"report", "015866021cccdedb"},
+                                                        {"steps", "4dff779b052ca5b8"},
                                                         {"unfused steps", "7324b2fba71dbdb9"}}));
 }
 

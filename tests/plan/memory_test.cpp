@@ -19,6 +19,7 @@ RunConfig on_gpu(RunConfig config) {
   return config;
 }
 
+constexpr DType kFp32 = DType::kFloat32, kBf16 = DType::kBFloat16;
 constexpr int64_t kParameters = 14 * 64 + 65 * 16 + 40 * 64 + 65;
 constexpr int64_t kOutputs = 64 + 16 + 64 + 1;  // of the layers
 
@@ -80,6 +81,7 @@ TEST(ActivationBytes, OnAGpuRowsArePaddedAndReluHasMasks) {
 
 TEST(ExchangeBytes, VectorsAndGradientsShareABufferOfTheWiderType) {
   RunConfig config = three_tables();
+  config.model.interaction = FmConfig();
   EXPECT_EQ(local_exchange_bytes(config, 3), 3 * 2 * 4 * (2 * 8 + 4 + 3));
   EXPECT_EQ(row_sum_bytes(config, config.model.tables[0], 3), 0);
   config.train.precision = Precision::kBf16;
@@ -98,6 +100,50 @@ TEST(ExchangeBytes, VectorsAndGradientsShareABufferOfTheWiderType) {
   expect(DType::kFloat16, DType::kBFloat16, 2, 4 + 2);
 }
 
+TEST(ExchangeBytes, NothingButDotFmAndAPoolHasVectorsBesideTheInteraction) {
+  RunConfig config = three_tables();
+  const auto bytes_with = [&](const InteractionConfig& interaction) {
+    config.model.interaction = interaction;
+    return local_exchange_bytes(config, 3);
+  };
+  EXPECT_EQ(bytes_with(ConcatConfig()), 0);
+  EXPECT_EQ(bytes_with(CrossConfig{2, 3}), 0);
+  EXPECT_EQ(bytes_with(DotConfig()), 3 * 2 * 4 * 23);
+  EXPECT_EQ(bytes_with(ConcatConfig{ConcatOrder::kDenseFirst, 4}), 3 * 2 * 4 * 23);
+}
+
+TEST(ExchangeBytes, OfBf16WholeSumsOfAnEvenWidthTravelInBf16) {
+  RunConfig config = three_tables();
+  config.train.precision = Precision::kBf16;
+  TableConfig& a = config.model.tables[0];
+  const double room = vector_room(config, a, 100, 5), cut = vector_room(config, a, 50, 5);
+  EXPECT_EQ(owner_exchange_bytes(config, a, 100, 6, 2, kBf16), room * 6 * 2);
+  EXPECT_EQ(owner_exchange_bytes(config, a, 100, 5, 2, kBf16), room * 5 * 4);
+  EXPECT_EQ(owner_exchange_bytes(config, a, 50, 6, 2, kBf16), cut * 6 * 4);
+  EXPECT_EQ(owner_exchange_bytes(config, a, 100, 6, 2, kFp32), room * 6 * 4);
+  a.features[0].pooling = Pooling::kMean;
+  EXPECT_EQ(owner_exchange_bytes(config, a, 100, 6, 2, kBf16), room * 6 * 4);
+}
+
+TEST(ExchangeBytes, OneRankReturnsVectorsOfCutRowsAlone) {
+  RunConfig config = three_tables();
+  const TableConfig& a = config.model.tables[0];
+  EXPECT_EQ(owner_exchange_bytes(config, a, 100, 6, 1, kFp32), 0);
+  EXPECT_GT(owner_exchange_bytes(config, a, 50, 6, 1, kFp32), 0);
+  config.model.interaction = FmConfig();
+  const auto exchange = [&](const std::vector<Shard>& shards) {
+    return rank_memory(config, {1, shards, {2}})[0].exchange;
+  };
+  const Shard whole_b{1, {0, 10}, {0, 4}, 0};
+  EXPECT_EQ(exchange({{0, {0, 100}, {0, 8}, 0}, whole_b}),
+            local_exchange_bytes(config, 5) +
+                replicated_gradient_bytes(config, config.model.tables[2], 1));
+  // If a table is cut, all of them are returned in messages.
+  const double both = 2 * 5 * (2 * vector_room(config, a, 50, 1) * 8 + 4);
+  EXPECT_DOUBLE_EQ(exchange({{0, {0, 50}, {0, 8}, 0}, {0, {50, 100}, {0, 8}, 0}, whole_b}),
+                   exchange({{0, {0, 100}, {0, 8}, 0}, whole_b}) + 4 * both);
+}
+
 TEST(VectorRoom, CutRowsReturnTheBagsThatHaveAnId) {
   RunConfig config = three_tables();
   const TableConfig& a = config.model.tables[0];
@@ -107,7 +153,7 @@ TEST(VectorRoom, CutRowsReturnTheBagsThatHaveAnId) {
   // Most of the bags of 2 ids have one here, so that all are returned.
   EXPECT_DOUBLE_EQ(vector_room(config, a, 70, 40), 1.25 * 40 * 0.7 + 40);
   EXPECT_DOUBLE_EQ(vector_room_of_all(config, a, 25, 3), vector_room(config, a, 25, 5));
-  EXPECT_DOUBLE_EQ(owner_exchange_bytes(config, a, 25, 6, 3),
+  EXPECT_DOUBLE_EQ(owner_exchange_bytes(config, a, 25, 6, 3, kFp32),
                    vector_room(config, a, 25, 5) * 6 * 4);
   config.routing.mode = RoutingMode::kFixed;
   EXPECT_EQ(vector_room(config, a, 25, 40), 2 * 40);
@@ -263,19 +309,20 @@ TEST(ShardOwnerBytes, RowsStateVectorsAndIdsCount) {
   const RunConfig config = three_tables();
   const TableConfig& a = config.model.tables[0];
   EXPECT_DOUBLE_EQ(shard_owner_bytes(config, a, 50, 3, 2),
-                   50 * 4 * 4 + 50 * 4 * 4 + owner_exchange_bytes(config, a, 50, 3, 2) +
+                   50 * 4 * 4 + 50 * 4 * 4 + owner_exchange_bytes(config, a, 50, 3, 2, kFp32) +
                        routed_bytes(config, a, 50, 5, 2));
 }
 
 TEST(CommonBytes, EverythingOfTheLargestRankButShardsCounts) {
   const RunConfig config = three_tables();
   const double messages = 3 * 4 * (2 * 8 + 4 + 3);
-  EXPECT_EQ(common_bytes(config, 2), dense_bytes(config) + activation_bytes(config, 3) +
-                                         local_exchange_bytes(config, 3) + input_bytes(config, 3) +
-                                         messages);
+  EXPECT_EQ(common_bytes(config, 2),
+            dense_bytes(config) + activation_bytes(config, 3) + input_bytes(config, 3) + messages);
   EXPECT_EQ(common_bytes(on_gpu(config), 2) - library_bytes(on_gpu(config)),
             dense_bytes(on_gpu(config)) + activation_bytes(on_gpu(config), 3) +
-                local_exchange_bytes(config, 3) + input_bytes(on_gpu(config), 3) + messages);
+                input_bytes(on_gpu(config), 3) + messages);
+  EXPECT_EQ(common_bytes(config, 1),
+            dense_bytes(config) + activation_bytes(config, 5) + input_bytes(config, 5));
   EXPECT_EQ(library_bytes(on_gpu(config)), 512.0 * 1024 * 1024);
 }
 
@@ -301,9 +348,9 @@ TEST_P(MemoryOfTwoRanks, IsTheSumOfItsParts) {
     EXPECT_EQ(memory[rank].input, input_bytes(config, local));
     EXPECT_EQ(memory[rank].libraries, library_bytes(config));
     // Vectors of all shards are received, and those of the own shards are pooled.
-    const double owned = rank == 0 ? owner_exchange_bytes(config, a(), 100, 8, 2) +
-                                         owner_exchange_bytes(config, b(), 4, 4, 2)
-                                   : owner_exchange_bytes(config, b(), 6, 4, 2);
+    const double owned = rank == 0 ? owner_exchange_bytes(config, a(), 100, 8, 2, kFp32) +
+                                         owner_exchange_bytes(config, b(), 4, 4, 2, kFp32)
+                                   : owner_exchange_bytes(config, b(), 6, 4, 2, kFp32);
     const double floats = 8 * vector_room(config, a(), 100, local) +
                           4 * vector_room(config, b(), 4, local) +
                           4 * vector_room(config, b(), 6, local);
@@ -317,10 +364,13 @@ TEST_P(MemoryOfTwoRanks, IsTheSumOfItsParts) {
 }
 
 TEST_P(MemoryOfTwoRanks, HasSumsOfCutRowsIfEIsRounded) {
+  config.model.interaction = FmConfig();
   const double cut = rank_memory(config, plan)[1].exchange;
   config.train.precision = Precision::kBf16;
+  // Vectors of `a` travel in bf16.
   EXPECT_DOUBLE_EQ(rank_memory(config, plan)[1].exchange - cut,
-                   row_sum_bytes(config, b(), 3) - local_exchange_bytes(config, 3));
+                   row_sum_bytes(config, b(), 3) - local_exchange_bytes(config, 3) -
+                       2 * 8 * vector_room(config, a(), 100, 3));
 }
 
 TEST_P(MemoryOfTwoRanks, RowsAreInTheirTier) {

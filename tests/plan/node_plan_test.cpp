@@ -164,6 +164,19 @@ TEST(NodeSums, NeedMemoryForPartialVectors) {
   }
 }
 
+TEST(NodeSums, OfAllRowsAreNotAddedByTheRanksOfTheSamples) {
+  const TableConfig t = table("t", 1000, 16, {100});
+  RunConfig config = config_of({t}, 64);
+  const auto bf16_over_fp32 = [&](const Plan& plan) {
+    config.train.precision = Precision::kFp32;
+    const double fp32 = rank_memory(config, plan)[3].exchange;
+    config.train.precision = Precision::kBf16;
+    return rank_memory(config, plan)[3].exchange - fp32;
+  };
+  EXPECT_EQ(bf16_over_fp32(rows_on(t, {0, 1}, 4)), 0);
+  EXPECT_EQ(bf16_over_fp32(rows_on(t, {0, 1, 2}, 4)), row_sum_bytes(config, t, 16));
+}
+
 TEST(NodeSums, OfPlanFilesAreKept) {
   const RunConfig config = config_of({table("t", 1000, 16, {100})}, 64);
   const Plan plan = rows_on(config.model.tables[0], {0, 1, 2, 3}, 4);

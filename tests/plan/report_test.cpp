@@ -60,48 +60,48 @@ TEST(Report, OfACpuShowsLoadsMemoryAndAdvice) {
       report(four_cuts(), plan_of_cuts(), {1.2 * kGiB, 3}),
       R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
     rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
-       0       2       2       0.841          114691            12.1           12.1
-       1       2       2       1.099          180230            13.2           13.4
-       2       2       2       1.352          147460            17.2           17.3
-       3       1       2       0.588           81923            11.3           11.1
-   total       7       8       3.879          524304            53.9           53.9
-    mean     1.8     2.0       0.970          131076            13.5           13.5
-max/mean                        1.39            1.38            1.28           1.28
+       0       2       2       0.825          114691            12.1           12.1
+       1       2       2       1.082          180230            13.2           13.4
+       2       2       2       1.336          147460            17.2           17.3
+       3       1       2       0.571           81923            11.3           11.1
+   total       7       8       3.815          524304            53.9           53.9
+    mean     1.8     2.0       0.954          131076            13.5           13.5
+max/mean                        1.40            1.38            1.28           1.28
 exchange of a step, MiB over all ranks: ids 1.4, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
-nodes: 2 of 3 ranks, the fullest with 3.292 GiB
-heaviest rank over a lower bound: cost 1.85, memory 1.40
+nodes: 2 of 3 ranks, the fullest with 3.243 GiB
+heaviest rank over a lower bound: cost 1.85, memory 1.41
 memory of rank 2, the fullest, GiB:
   tables                                     0.625
   optimizer state of tables                  0.625
   dense parameters, gradients, state         0.000
   activations                                0.037
-  exchange                                   0.041
+  exchange                                   0.025
   routing                                    0.012
   input pipeline                             0.011
-  total                                      1.352
+  total                                      1.336
   available                                  1.200
   largest there: 'columns' rows [0, 2097152) columns [16, 64) 0.750 GiB, 'grid' rows [0, 4194304) columns [0, 16) 0.500 GiB, 'small' (data-parallel) 0.000 GiB
   would fit: sharding.strategy: auto on 4 ranks, which cuts 'rows', 'columns', 'grid', 1 more
-does not fit: needs 1.352 GiB a rank of 1.200 GiB
+does not fit: needs 1.336 GiB a rank of 1.200 GiB
 )");
 }
 
 const std::string kGpuLoads =
     R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
     rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
-       0       2       2       1.361          114691            12.1           12.1
-       1       2       2       1.619          180230            13.2           13.4
-       2       2       2       1.873          147460            17.2           17.3
-       3       1       2       1.108           81923            11.3           11.1
-   total       7       8       5.961          524304            53.9           53.9
-    mean     1.8     2.0       1.490          131076            13.5           13.5
+       0       2       2       1.345          114691            12.1           12.1
+       1       2       2       1.603          180230            13.2           13.4
+       2       2       2       1.857          147460            17.2           17.3
+       3       1       2       1.092           81923            11.3           11.1
+   total       7       8       5.896          524304            53.9           53.9
+    mean     1.8     2.0       1.474          131076            13.5           13.5
 max/mean                        1.26            1.38            1.28           1.28
 in the host's memory: 2 shards, 1 data-parallel table: 'rows', 'grid', 'small'
 exchange of a step, MiB over all ranks: ids 1.4, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
 )";
 
 const std::string kGpuRatios =
-    "heaviest rank over a lower bound: cost 1.85, memory 1.26\n"
+    "heaviest rank over a lower bound: cost 1.85, memory 1.27\n"
     "steps are launched as graphs if NCCL connects the ranks\n"
     "a step of a rank: 58 to 62 launches (42 to 45 kernels, 12 library calls, 4 to 5 fills), 4 "
     "collectives\n";
@@ -161,17 +161,17 @@ TEST(Report, OfAGpuShowsBothMemories) {
   optimizer state of tables                  0.375
   dense parameters, gradients, state         0.000
   activations                                0.063
-  exchange                                   0.041
+  exchange                                   0.025
   routing                                    0.016
   input pipeline                             0.003
   libraries                                  0.500
-  total on the device                        1.372
+  total on the device                        1.356
   available memory not known
   tables in the host's memory                0.250
   optimizer state of these                   0.250
   total of the host's memory                 0.500
   available memory not known
-needs 1.372 GiB a rank, and 0.750 GiB in the host's memory
+needs 1.356 GiB a rank, and 0.750 GiB in the host's memory
 )");
   EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 0, 0.9 * kGiB}),
             kGpuLoads + kGpuRatios + R"(memory of rank 2, the fullest, GiB:
@@ -179,17 +179,17 @@ needs 1.372 GiB a rank, and 0.750 GiB in the host's memory
   optimizer state of tables                  0.375
   dense parameters, gradients, state         0.000
   activations                                0.063
-  exchange                                   0.041
+  exchange                                   0.025
   routing                                    0.016
   input pipeline                             0.003
   libraries                                  0.500
-  total on the device                        1.372
+  total on the device                        1.356
   available                                  2.000
   tables in the host's memory                0.250
   optimizer state of these                   0.250
   total of the host's memory                 0.500
   available                                  0.900
-fits: needs 1.372 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.900 GiB in the host's memory
+fits: needs 1.356 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.900 GiB in the host's memory
 )");
 }
 
@@ -197,8 +197,8 @@ TEST(Report, ShowsTheRankWhoseHostMemoryIsTooSmall) {
   RunConfig config = four_cuts();
   config.device = DeviceKind::kCuda;
   EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 2, 0.25 * kGiB}),
-            kGpuLoads + R"(nodes: 2 of 2 ranks, the fullest with 2.981 GiB
-heaviest rank over a lower bound: cost 1.84, memory 1.26
+            kGpuLoads + R"(nodes: 2 of 2 ranks, the fullest with 2.948 GiB
+heaviest rank over a lower bound: cost 1.84, memory 1.27
 steps are launched as graphs if NCCL connects the ranks
 a step of a rank: 58 to 62 launches (42 to 45 kernels, 12 library calls, 4 to 5 fills), 4 collectives
 memory of rank 1, the fullest, GiB:
@@ -206,11 +206,11 @@ memory of rank 1, the fullest, GiB:
   optimizer state of tables                  0.125
   dense parameters, gradients, state         0.000
   activations                                0.063
-  exchange                                   0.033
+  exchange                                   0.017
   routing                                    0.020
   input pipeline                             0.003
   libraries                                  0.500
-  total on the device                        0.869
+  total on the device                        0.853
   available                                  2.000
   tables in the host's memory                0.375
   optimizer state of these                   0.375
@@ -218,7 +218,7 @@ memory of rank 1, the fullest, GiB:
   available                                  0.250
   largest there: 'rows' rows [2097152, 8388608) columns [0, 16) (host) 0.750 GiB, 'columns' rows [0, 2097152) columns [0, 16) 0.250 GiB, 'small' (data-parallel) 0.000 GiB
   would fit: sharding.strategy: auto on 4 ranks, which cuts 'rows', 'columns', 'grid', 1 more
-does not fit: needs 1.372 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.250 GiB in the host's memory
+does not fit: needs 1.356 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.250 GiB in the host's memory
 )");
 }
 
@@ -229,24 +229,24 @@ TEST(Report, OfOneRankWithoutExchangeIsInTheSingular) {
       report(config, plan, {0, 1}),
       R"(plan: 1 rank, 1 table: 1 whole, 0 cut by rows, 0 by columns, 0 by both, 0 data-parallel (on every rank)
     rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
-       0       1       1       0.262           65536             0.0            0.0
-   total       1       1       0.262           65536             0.0            0.0
-    mean     1.0     1.0       0.262           65536             0.0            0.0
+       0       1       1       0.246           65536             0.0            0.0
+   total       1       1       0.246           65536             0.0            0.0
+    mean     1.0     1.0       0.246           65536             0.0            0.0
 max/mean                        1.00            1.00            1.00           1.00
 exchange of a step, MiB over all ranks: ids 0.0, pooled 0.0, gradients 0.0, data-parallel gradients 0.0
-nodes: 1 of 1 rank, the fullest with 0.262 GiB
+nodes: 1 of 1 rank, the fullest with 0.246 GiB
 heaviest rank over a lower bound: cost 1.00, memory 1.00
 memory of rank 0, the fullest, GiB:
   tables                                     0.062
   optimizer state of tables                  0.062
   dense parameters, gradients, state         0.000
   activations                                0.093
-  exchange                                   0.016
+  exchange                                   0.000
   routing                                    0.005
   input pipeline                             0.023
-  total                                      0.262
+  total                                      0.246
   available memory not known
-needs 0.262 GiB a rank
+needs 0.246 GiB a rank
 )");
 }
 
@@ -263,14 +263,14 @@ TEST(Report, OneKnownMemoryIsComparedAlone) {
     return text.substr(text.rfind('\n', text.size() - 2) + 1);
   };
   EXPECT_EQ(last_line({0, 0, 0.9 * kGiB}),
-            "fits: needs 1.372 GiB a rank, and 0.750 GiB of 0.900 GiB in the host's memory\n");
+            "fits: needs 1.356 GiB a rank, and 0.750 GiB of 0.900 GiB in the host's memory\n");
   EXPECT_EQ(last_line({0, 0, 0.7 * kGiB}),
-            "does not fit: needs 1.372 GiB a rank, and 0.750 GiB of 0.700 GiB in the host's "
+            "does not fit: needs 1.356 GiB a rank, and 0.750 GiB of 0.700 GiB in the host's "
             "memory\n");
   EXPECT_EQ(last_line({1.4 * kGiB, 0, 0}),
-            "fits: needs 1.372 GiB a rank of 1.400 GiB, and 0.750 GiB in the host's memory\n");
+            "fits: needs 1.356 GiB a rank of 1.400 GiB, and 0.750 GiB in the host's memory\n");
   EXPECT_EQ(last_line({1.3 * kGiB, 0, 0}),
-            "does not fit: needs 1.372 GiB a rank of 1.300 GiB, and 0.750 GiB in the host's "
+            "does not fit: needs 1.356 GiB a rank of 1.300 GiB, and 0.750 GiB in the host's "
             "memory\n");
 }
 

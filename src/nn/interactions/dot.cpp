@@ -10,25 +10,21 @@ class Dot final : public Interaction {
   Dot(const DotConfig& config, const InteractionSetup& setup)
       : ops_(setup.ops),
         vectors_(setup.inputs),
+        device_(setup.context.device),
         compute_(setup.compute),
+        max_batch_(setup.max_batch),
         width_(config.width(setup.inputs)) {
-    Device& device = setup.context.device;
-    const auto buffer = [&](int64_t columns) {
-      const auto elements = static_cast<size_t>(setup.max_batch * columns);
-      return Buffer(device, elements * size_of(compute_), "interaction");
-    };
     if (vectors_.has_dense()) {
-      stride_ = row_stride(device, width_);
-      dx_ = buffer(vectors_.width());
+      stride_ = row_stride(device_, width_);
     } else {
       // The products begin where rows may begin.
       copied_ = vectors_.width();
-      before_ = row_stride(device, copied_) - copied_;
-      stride_ = row_stride(device, before_ + copied_ + width_);
-      dz_ = buffer(stride_);
+      before_ = row_stride(device_, copied_) - copied_;
+      stride_ = row_stride(device_, before_ + copied_ + width_);
+      dz_ = make_buffer(stride_);
       ops_.fill_zero(dz_.data(), static_cast<int64_t>(dz_.bytes()));
     }
-    z_ = buffer(stride_);
+    z_ = make_buffer(stride_);
   }
 
   Matrix forward(Matrix x, Matrix e, const Progress&) override {
@@ -41,6 +37,7 @@ class Dot final : public Interaction {
 
   void backward(Matrix dz, Matrix dx, Matrix de, const Progress&) override {
     if (vectors_.has_dense() && !dx.data) {
+      if (!dx_.data()) dx_ = make_buffer(vectors_.width());
       dx = Matrix(dx_.data(), compute_, dz.rows, vectors_.width());
     }
     if (!vectors_.has_dense()) {
@@ -58,6 +55,10 @@ class Dot final : public Interaction {
   }
 
  private:
+  Buffer make_buffer(int64_t columns) const {
+    const auto elements = static_cast<size_t>(max_batch_ * columns);
+    return {device_, elements * size_of(compute_), "interaction"};
+  }
   Matrix with_copy(const Buffer& buffer, int64_t rows) const {
     return Matrix(buffer.data(), compute_, rows, before_ + copied_ + width_, stride_)
         .columns(before_, copied_ + width_);
@@ -65,13 +66,15 @@ class Dot final : public Interaction {
 
   Ops& ops_;
   InteractionVectors vectors_;
+  Device& device_;
   DType compute_;
+  int64_t max_batch_;
   int64_t width_;       // of Z
   int64_t copied_ = 0;  // columns of v0 in front of Z that are no part of it
   int64_t before_ = 0;  // unused columns in front of them
   int64_t stride_ = 0;
   Buffer z_;
-  Buffer dx_;  // written if no caller needs the gradient of X
+  Buffer dx_;  // written if no caller needs the gradient of X; empty until then
   Buffer dz_;  // the gradient of Z with that of the copy
   InteractionVectors::Pair last_in_;
   Matrix last_;

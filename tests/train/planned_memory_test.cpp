@@ -1,0 +1,98 @@
+// The memory that a training rank takes for its vectors, compared with what the plan says.
+#include <gtest/gtest.h>
+
+#include "small_run.h"
+
+namespace dlrm {
+namespace {
+
+struct Model {
+  const char* name;
+  InteractionConfig interaction;
+  Precision precision = Precision::kFp32;
+  Strategy strategy = Strategy::kTable;
+  int ranks = 2;
+};
+void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
+
+/// Four ids in each bag, and eight of a batch for each row. Of cut rows both halves return all
+/// bags.
+Batch even_batch(const RunConfig& config, int64_t t, int rank, int world) {
+  Batch batch;
+  batch.t = t;
+  batch.global_size = config.train.global_batch_size;
+  batch.local = part_of(batch.global_size, rank, world);
+  const int64_t samples = batch.local.size();
+  batch.dense.resize(static_cast<size_t>(samples * config.model.dense_features), 0.5f);
+  batch.labels.resize(static_cast<size_t>(samples), 1.0f);
+  batch.offsets = {0};
+  for (const TableConfig& table : config.model.tables) {
+    for (int64_t s = batch.local.begin; s < batch.local.end; ++s) {
+      for (int64_t i = 0; i < 4; ++i) batch.ids.push_back((7 * s + 61 * i + t) % table.rows);
+      batch.offsets.push_back(static_cast<int64_t>(batch.ids.size()));
+    }
+  }
+  return batch;
+}
+
+class PlannedMemory : public ::testing::TestWithParam<std::tuple<Model, DeviceKind>> {
+ protected:
+  static const Model& model() { return std::get<0>(GetParam()); }
+
+  static RunConfig config_of(int64_t width) {
+    RunConfig config;
+    config.model.interaction = model().interaction;
+    config.model.dense_features = 5;
+    config.model.bottom_mlp = {width};
+    config.model.top_mlp = {8, 1};
+    for (const char* name : {"a", "b", "c", "d"}) {
+      TableConfig table;
+      table.name = table.group = name;
+      table.rows = 256;
+      table.dim = width;
+      table.features.push_back({name, 4, Pooling::kSum});
+      config.model.tables.push_back(table);
+    }
+    config.train.global_batch_size = 512;
+    config.train.precision = model().precision;
+    config.sharding.strategy = model().strategy;
+    config.device = std::get<1>(GetParam());
+    return config;
+  }
+
+  /// Of rank 0's device.
+  static double planned(const RunConfig& config) {
+    return rank_memory(config, make_plan(config, model().ranks))[0].total();
+  }
+  static double taken(const RunConfig& config) {
+    const Trained trained = train_on_batches(config, model().ranks, 2, even_batch);
+    return static_cast<double>(trained.memory.back().first);
+  }
+};
+
+/// Bytes that do not depend on the width of vectors are left out, of which the plan has bounds.
+TEST_P(PlannedMemory, GrowsWithTheVectorsOfATrainingRank) {
+  const RunConfig narrow = config_of(32), wide = config_of(64);
+  const double grows = planned(wide) - planned(narrow);
+  // The plan leaves out scratch of a CPU's products.
+  const double tolerance = narrow.device == DeviceKind::kCpu ? 0.1 : 0.02;
+  EXPECT_NEAR(taken(wide) - taken(narrow), grows, tolerance * grows);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, PlannedMemory,
+    ::testing::Combine(
+        ::testing::Values(Model{"cross", CrossConfig{1, 4}}, Model{"concat", ConcatConfig()},
+                          Model{"one_rank", ConcatConfig(), Precision::kFp32, Strategy::kTable, 1},
+                          Model{"bf16", DotConfig(), Precision::kBf16},
+                          Model{"bf16_one_rank", DotConfig(), Precision::kBf16, Strategy::kTable,
+                                1},
+                          Model{"bf16_cut_rows", DotConfig(), Precision::kBf16, Strategy::kRow}),
+        ::testing::Values(DeviceKind::kCpu, DeviceKind::kCuda)),
+    [](const auto& of) {
+      const bool on_cpu = std::get<1>(of.param) == DeviceKind::kCpu;
+      return std::string(std::get<0>(of.param).name) + (on_cpu ? "_on_a_cpu" : "_on_a_gpu");
+    });
+
+}  // namespace
+}  // namespace dlrm
