@@ -44,19 +44,19 @@ class DenseLaunches {
       : bf16_(config.train.precision == Precision::kBf16) {
     const ModelConfig& model = config.model;
     const bool has_bottom = !model.bottom_mlp.empty();
-    if (model.dense_features > 0) add(1, 0, 0, all_);
-    mlp(model.bottom_mlp, model.activation, model.activation, false);
+    if (model.dense_features > 0) add(1, 0, 0, all_.bottom);
+    mlp(model.bottom_mlp, model.activation, model.activation, false, all_.bottom);
     const InteractionInputs in = model.interaction_inputs();
     std::visit([&](const auto& interaction) { interact(interaction, in, has_bottom); },
                model.interaction);
-    mlp(model.top_mlp, model.activation, Activation::kNone, true);
-    add(3, 0, 0, all_);  // the loss
-    add(2, 0, 0, all_);  // checks
+    mlp(model.top_mlp, model.activation, Activation::kNone, true, all_.top);
+    add(3, 0, 0, all_.loss);
+    add(2, 0, 0, all_.update_dense);  // checks
     const bool tensorwise = traits_of(config.train.dense_optimizer.type).tensorwise();
-    add(tensorwise ? 3 * tensors_ : 1, 0, 0, all_);
+    add(tensorwise ? 3 * tensors_ : 1, 0, 0, all_.update_dense);
   }
 
-  const StepLaunches& all() const { return all_; }
+  const StageLaunches& all() const { return all_; }
 
  private:
   bool is_fused(Activation act) const {
@@ -64,33 +64,36 @@ class DenseLaunches {
            (act == Activation::kGelu && bf16_);
   }
 
-  void mlp(const std::vector<int64_t>& outputs, Activation act, Activation last, bool has_dx) {
+  void mlp(const std::vector<int64_t>& outputs, Activation act, Activation last, bool has_dx,
+           StepLaunches& forward) {
+    StepLaunches& backward = all_.input_gradients;
     tensors_ += 2 * static_cast<int>(outputs.size());
     const auto act_of = [&](size_t i) { return i + 1 == outputs.size() ? last : act; };
     for (size_t i = 0; i < outputs.size(); ++i) {
-      outputs[i] == 1 ? add(1, 0, 0, all_) : add(0, 1, 0, all_);
-      if (outputs[i] == 1 || !is_fused(act_of(i))) add_activation(act_of(i), false, all_);
+      outputs[i] == 1 ? add(1, 0, 0, forward) : add(0, 1, 0, forward);
+      if (outputs[i] == 1 || !is_fused(act_of(i))) add_activation(act_of(i), false, forward);
     }
     bool is_dz = false, has_dbias = false;
     for (size_t i = outputs.size(); i-- > 0;) {
-      if (!is_dz) add_activation(act_of(i), true, all_);
+      if (!is_dz) add_activation(act_of(i), true, backward);
       is_dz = i > 0;
       const Activation below = i > 0 ? act_of(i - 1) : Activation::kNone;
       if (outputs[i] == 1) {
-        add(2, 0, 0, all_);
+        add(1, 0, 0, backward);
+        add(1, 0, 0, all_.weight_gradients);
         has_dbias = below == Activation::kNone || below == Activation::kRelu;
-        if (!has_dbias) add_activation(below, true, all_);
+        if (!has_dbias) add_activation(below, true, backward);
         continue;
       }
-      add(has_dbias ? 0 : 2, 1, 0, all_);
+      add(has_dbias ? 0 : 2, 1, 0, all_.weight_gradients);
       has_dbias = false;
       if (i == 0 && !has_dx) continue;
-      add(0, 1, 0, all_);
+      add(0, 1, 0, backward);
       if (i == 0) continue;
       if (below != Activation::kRelu) {
-        add_activation(below, true, all_);
+        add_activation(below, true, backward);
       } else if (!bf16_) {
-        add(2, 0, 0, all_);
+        add(2, 0, 0, backward);
         has_dbias = true;
       }
     }
@@ -98,26 +101,35 @@ class DenseLaunches {
 
   /// Forward and backward.
   void copy_x(const InteractionInputs& in, bool has_bottom) {
-    if (in.dense > 0) add(has_bottom ? 2 : 1, 0, 0, all_);
+    if (in.dense == 0) return;
+    add(1, 0, 0, all_.interact);
+    if (has_bottom) add(1, 0, 0, all_.input_gradients);
+  }
+  /// A kernel each.
+  void both_ways() {
+    add(1, 0, 0, all_.interact);
+    add(1, 0, 0, all_.input_gradients);
   }
   void interact(const ConcatConfig& concat, const InteractionInputs& in, bool has_bottom) {
     copy_x(in, has_bottom);
-    if (!concat.embeddings_in_place()) add(2, 0, 0, all_);
+    if (!concat.embeddings_in_place()) both_ways();
   }
   void interact(const CrossConfig& cross, const InteractionInputs& in, bool has_bottom) {
     copy_x(in, has_bottom);
     const auto layers = static_cast<int>(cross.layers);
-    add(layers * (1 + 3), layers * (2 + 4), 0, all_);
+    add(layers, 2 * layers, 0, all_.interact);
+    add(layers, 2 * layers, 0, all_.input_gradients);
+    add(2 * layers, 2 * layers, 0, all_.weight_gradients);
     tensors_ += 3 * layers;
   }
   void interact(const DotConfig&, const InteractionInputs& in, bool) {
-    add(2, 0, 0, all_);
-    if (in.dense == 0) add(1, 0, 0, all_);
+    both_ways();
+    if (in.dense == 0) add(1, 0, 0, all_.input_gradients);
   }
-  void interact(const FmConfig&, const InteractionInputs&, bool) { add(2, 0, 0, all_); }
+  void interact(const FmConfig&, const InteractionInputs&, bool) { both_ways(); }
 
   const bool bf16_;
-  StepLaunches all_;
+  StageLaunches all_;
   int tensors_ = 0;
 };
 
@@ -152,15 +164,15 @@ class TableLaunches {
     return sums_.empty() ? count : count + 2;
   }
 
-  void add_to(int rank, StepLaunches& all) const {
+  void add_to(int rank, StageLaunches& all) const {
     const std::vector<Shard>& mine = shards_[static_cast<size_t>(rank)];
     const bool copied = !plan_.data_parallel.empty();
-    ids(mine, all);
-    lookups(rank, all);
-    if (!mine.empty()) add(5, 2, 0, all);
-    if (copied) add(5, 2, 0, all);
+    ids(mine, all.ids);
+    lookups(rank, all.lookup);
+    if (!mine.empty()) add(5, 2, 0, all.sort);
+    if (copied) add(5, 2, 0, all.sort);
     exchange(all);
-    update(mine, all);
+    update(mine, all.update_rows);
     if (copied) update_copies(all);
   }
 
@@ -267,11 +279,12 @@ class TableLaunches {
   }
 
   /// Vectors, and their gradients.
-  void exchange(StepLaunches& all) const {
+  void exchange(StageLaunches& all) const {
     if (is_local() || plan_.shards.empty()) return;
-    add(copies_ + 1, 0, 0, all);
-    if (config_.train.wire.forward == DType::kFloat16) add(parts_.count(), 0, 0, all);
-    if (!sums_.empty()) add(6, 0, 0, all);
+    add(copies_, 0, 0, all.returned);
+    add(1, 0, 0, all.sent_gradients);
+    if (config_.train.wire.forward == DType::kFloat16) add(parts_.count(), 0, 0, all.lookup);
+    if (!sums_.empty()) add(6, 0, 0, all.node_sums);
   }
 
   /// Vectors of bf16 E that are sums of several shards are added before the others are copied.
@@ -324,7 +337,7 @@ class TableLaunches {
     }
     if (sums) add(orders ? 4 : 2, 0, 0, all);
   }
-  void update_copies(StepLaunches& all) const {
+  void update_copies(StageLaunches& all) const {
     bool on_device = false, on_host = false, is_long = false;
     for (const int t : plan_.data_parallel) {
       const auto batch = static_cast<double>(config_.train.global_batch_size);
@@ -332,11 +345,13 @@ class TableLaunches {
       (is_host_copy(t) ? on_host : on_device) = true;
     }
     if (plan_.world == 1) {
-      add(static_cast<int>(on_device) + static_cast<int>(on_host), 0, 0, all);
-    } else {
-      add(2, 0, 1, all);
+      add(static_cast<int>(on_device) + static_cast<int>(on_host), 0, 0, all.update_rows);
+      if (is_long) add_long_runs(all.update_rows);
+      return;
     }
-    if (is_long) add_long_runs(all);
+    add(1, 0, 1, all.copy_gradients);
+    add(1, 0, 0, all.update_copies);
+    if (is_long) add_long_runs(all.copy_gradients);
   }
   static void add_long_runs(StepLaunches& all) { add(2, 0, 1, all); }
   double ids_of(const Shard& shard) const {
@@ -361,28 +376,58 @@ class TableLaunches {
   int copies_ = 0;
 };
 
+int buckets_of_layers(const RunConfig& config) {
+  return static_cast<int>(dense_work(config, true).bucket_bytes.size());
+}
+
 /// The last bucket may have the gradients of data-parallel tables, too.
-int collectives_of_layers(const RunConfig& config, const Plan& plan, StepLaunches& all) {
+int collectives_of_layers(const RunConfig& config, const Plan& plan) {
   if (plan.world == 1) return 0;
-  const size_t count = dense_work(config, true).bucket_bytes.size();
-  const auto buckets = static_cast<int>(count);
+  const int buckets = buckets_of_layers(config);
   const DType wire = config.train.wire.dense;
-  const bool joined = !plan.data_parallel.empty() && joins_last_bucket(count, wire);
+  const bool joined =
+      !plan.data_parallel.empty() && joins_last_bucket(static_cast<size_t>(buckets), wire);
   if (wire == DType::kFloat32) return joined ? buckets - 1 : buckets;
-  add(3 * buckets, 0, 0, all);
   return 2 * buckets;
+}
+
+std::vector<StageLaunches> stages_of(const RunConfig& config, const Plan& plan,
+                                     const TableLaunches& tables) {
+  StageLaunches dense = DenseLaunches(config).all();
+  const bool narrow = config.train.wire.dense != DType::kFloat32;
+  if (narrow && plan.world > 1) {
+    add(3 * buckets_of_layers(config), 0, 0, dense.weight_gradients);
+  }
+  std::vector<StageLaunches> stages(static_cast<size_t>(plan.world), dense);
+  for (int rank = 0; rank < plan.world; ++rank) {
+    tables.add_to(rank, stages[static_cast<size_t>(rank)]);
+  }
+  return stages;
 }
 
 }  // namespace
 
+StepLaunches StageLaunches::all() const {
+  StepLaunches sum;
+  for (const StepLaunches* stage :
+       {&ids, &lookup, &bottom, &returned, &sort, &interact, &top, &loss, &input_gradients,
+        &weight_gradients, &sent_gradients, &copy_gradients, &update_rows, &update_copies,
+        &update_dense, &node_sums}) {
+    add(stage->kernels, stage->library_calls, stage->fills, sum);
+  }
+  return sum;
+}
+
+std::vector<StageLaunches> stage_launches(const RunConfig& config, const Plan& plan) {
+  return stages_of(config, plan, TableLaunches(config, plan));
+}
+
 std::vector<StepLaunches> step_launches(const RunConfig& config, const Plan& plan) {
   const TableLaunches tables(config, plan);
-  StepLaunches dense = DenseLaunches(config).all();
-  dense.collectives = collectives_of_layers(config, plan, dense) + tables.collectives();
-  std::vector<StepLaunches> launches(static_cast<size_t>(plan.world), dense);
-  for (int rank = 0; rank < plan.world; ++rank) {
-    tables.add_to(rank, launches[static_cast<size_t>(rank)]);
-  }
+  std::vector<StepLaunches> launches;
+  for (const StageLaunches& rank : stages_of(config, plan, tables)) launches.push_back(rank.all());
+  const int collectives = collectives_of_layers(config, plan) + tables.collectives();
+  for (StepLaunches& rank : launches) rank.collectives = collectives;
   return launches;
 }
 

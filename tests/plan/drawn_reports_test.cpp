@@ -171,9 +171,9 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen caches", "79ae72497b42c042"},
                                                         {"largest", "de53b0ecb835b2c7"},
                                                         {"limited report", "2431df8f0b1d3147"},
-                                                        {"machine report", "5dabdad55d6fdd6e"},
+                                                        {"machine report", "8a562bd4993a2895"},
                                                         {"report", "015866021cccdedb"},
-                                                        {"steps", "4dff779b052ca5b8"},
+                                                        {"steps", "0c74a8dd0d54ed77"},
                                                         {"unfused steps", "7324b2fba71dbdb9"}}));
 }
 

@@ -387,9 +387,9 @@ TEST(SimulatedSteps, OfConfigsAreThoseThatWereRecorded) {
     double ms;
   };
   for (const Recorded& recorded :
-       std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.4375},
-                             {"synthetic/medium", 128, "a100_dgx", 3.5534},
-                             {"mlperf_dcnv2", 64, "h100_dgx", 1.3478},
+       std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.4568},
+                             {"synthetic/medium", 128, "a100_dgx", 3.5872},
+                             {"mlperf_dcnv2", 64, "h100_dgx", 1.3931},
                              {"dle_4b", 4, "epyc", 170.5428}}) {
     const std::string configs = std::string(DLRM_SOURCE) + "/configs/";
     const std::string machine = configs + "machines/" + recorded.machine + ".json";

@@ -52,7 +52,20 @@ struct StepLaunches {
   int launches() const { return kernels + library_calls + fills; }
 };
 
+/// The same by stages, of which a simulation tells some parts apart. Without collectives.
+struct StageLaunches {
+  StepLaunches ids, lookup, bottom, returned, sort, interact, top, loss;
+  StepLaunches input_gradients, weight_gradients;  ///< of layers, in backward
+  StepLaunches sent_gradients;                     ///< from dE to messages
+  StepLaunches copy_gradients;                     ///< of data-parallel tables on several ranks
+  StepLaunches update_rows, update_copies, update_dense;
+  StepLaunches node_sums;
+
+  StepLaunches all() const;
+};
+
 /// By rank. Ids are as many as expected; every rank has samples.
+std::vector<StageLaunches> stage_launches(const RunConfig& config, const Plan& plan);
 std::vector<StepLaunches> step_launches(const RunConfig& config, const Plan& plan);
 
 }  // namespace dlrm

@@ -8,8 +8,8 @@ constexpr const char* kSum = "sum of dense gradients";
 }  // namespace
 
 void DensePasses::interact() {
-  pass("interact", work_.dense.interact_forward);
-  multiply("interact", work_.dense.interaction);
+  pass("interact", work_.dense.interact_forward, work_.launches.interact);
+  multiply("interact", work_.dense.interaction, work_.launches.interact);
 }
 
 void DensePasses::top_back() {
@@ -20,13 +20,15 @@ void DensePasses::top_back() {
 
 void DensePasses::interact_back() {
   multiply_back(work_.dense.interaction, work_.dense.bottom.size());
-  pass("backward", work_.dense.interact_backward);
+  pass("backward", work_.dense.interact_backward, work_.launches.input_gradients);
 }
 
 void DensePasses::held_gradients() {
   const Point operands = tasks_.main();
   for (const auto& [product, number] : held_) {
-    const auto demand_of = [&, of = product](size_t rank) { return demand(*of, rank); };
+    const auto demand_of = [&, of = product](size_t rank) {
+      return demand(*of, rank, work_.launches.weight_gradients);
+    };
     held_gradients_.push_back(
         tasks_.compute("backward", RankTasks::kWeights, {operands}, demand_of));
   }
@@ -43,19 +45,21 @@ void DensePasses::finish_gradients() {
     gradients_.push_back(tasks_.finish(kSum, work_.buckets[b], sums_[b]));
   }
   tasks_.compute("allreduce", RankTasks::kMain, gradients_,
-                 [](size_t) { return RankTasks::Demand{}; });
+                 [&](size_t) { return RankTasks::Demand{.launches = work_.launches.sums}; });
 }
 
-void DensePasses::pass(const char* stage, const PassWork& pass) {
+void DensePasses::pass(const char* stage, const PassWork& pass, double launches) {
   tasks_.compute(stage, RankTasks::kMain, {}, [&](size_t rank) {
     const double samples = work_.ranks[rank].samples;
-    return RankTasks::Demand{samples * pass.bytes, samples * pass.flops};
+    return RankTasks::Demand{samples * pass.bytes, samples * pass.flops, 0, 0, launches};
   });
 }
 
-void DensePasses::multiply(const char* stage, const std::vector<ProductWork>& products) {
+void DensePasses::multiply(const char* stage, const std::vector<ProductWork>& products,
+                           double launches) {
   for (const ProductWork& product : products) {
-    tasks_.compute(stage, RankTasks::kMain, {}, [&](size_t rank) { return demand(product, rank); });
+    tasks_.compute(stage, RankTasks::kMain, {},
+                   [&](size_t rank) { return demand(product, rank, launches); });
     elements(stage, product.forward_passes);
   }
 }
@@ -63,21 +67,25 @@ void DensePasses::multiply(const char* stage, const std::vector<ProductWork>& pr
 /// GPUs do this with the product.
 void DensePasses::elements(const char* stage, double of_a_sample) {
   if (tasks_.speed().gpu || of_a_sample <= 0) return;
-  pass(stage, {0, work_.dense.element_bytes * of_a_sample});
+  pass(stage, {0, work_.dense.element_bytes * of_a_sample}, 1);
 }
 
 void DensePasses::multiply_back(const std::vector<ProductWork>& products, size_t first) {
   for (size_t i = products.size(); i-- > 0;) {
-    const auto demand_of = [&](size_t rank) { return demand(products[i], rank); };
+    const auto input = [&](size_t rank) {
+      return demand(products[i], rank, work_.launches.input_gradients);
+    };
+    const auto weight = [&](size_t rank) {
+      return demand(products[i], rank, work_.launches.weight_gradients);
+    };
     elements("backward", products[i].backward_passes);
     const Point output_gradient = tasks_.main();
-    if (products[i].input_gradient) tasks_.compute("backward", RankTasks::kMain, {}, demand_of);
+    if (products[i].input_gradient) tasks_.compute("backward", RankTasks::kMain, {}, input);
     if (is_held(products[i], first + i)) {
       held_.push_back({&products[i], first + i});
       continue;
     }
-    sum(first + i, tasks_.compute("backward", RankTasks::kWeights, {output_gradient}, demand_of),
-        -1);
+    sum(first + i, tasks_.compute("backward", RankTasks::kWeights, {output_gradient}, weight), -1);
   }
 }
 
@@ -98,8 +106,12 @@ void DensePasses::sum(size_t product, Point computed, Point after) {
 }
 
 /// A product, or one of its two gradients.
-RankTasks::Demand DensePasses::demand(const ProductWork& product, size_t rank) const {
-  return demand_of(product, work_.dense.element_bytes, work_.ranks[rank].samples, tasks_.speed());
+RankTasks::Demand DensePasses::demand(const ProductWork& product, size_t rank,
+                                      double launches) const {
+  RankTasks::Demand demand =
+      demand_of(product, work_.dense.element_bytes, work_.ranks[rank].samples, tasks_.speed());
+  demand.launches = launches;
+  return demand;
 }
 
 }  // namespace dlrm

@@ -15,9 +15,9 @@ class DensePasses {
   DensePasses(const StepWork& work, RankTasks& tasks) : work_(work), tasks_(tasks) {}
 
   /// Forward passes. The interaction's includes its products.
-  void bottom() { multiply("bottom", work_.dense.bottom); }
+  void bottom() { multiply("bottom", work_.dense.bottom, work_.launches.bottom); }
   void interact();
-  void top() { multiply("top", work_.dense.top); }
+  void top() { multiply("top", work_.dense.top, work_.launches.top); }
 
   /// Backward passes, of which the first one begins a step. Input gradients follow each other on
   /// the main lane. On a GPU weight gradients do not delay them, and those of several ranks are
@@ -39,13 +39,13 @@ class DensePasses {
   void finish_gradients();
 
  private:
-  void pass(const char* stage, const PassWork& pass);
+  void pass(const char* stage, const PassWork& pass, double launches);
   void elements(const char* stage, double of_a_sample);
-  void multiply(const char* stage, const std::vector<ProductWork>& products);
+  void multiply(const char* stage, const std::vector<ProductWork>& products, double launches);
   void multiply_back(const std::vector<ProductWork>& products, size_t first);
   bool is_held(const ProductWork& product, size_t number) const;
   void sum(size_t product, Point computed, Point after);
-  RankTasks::Demand demand(const ProductWork& product, size_t rank) const;
+  RankTasks::Demand demand(const ProductWork& product, size_t rank, double launches) const;
 
   const StepWork& work_;
   RankTasks& tasks_;

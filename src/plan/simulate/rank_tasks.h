@@ -33,6 +33,7 @@ class RankTasks {
   RankTasks(int ranks, const MachineSpeed& speed, double products, const NodeShare& share);
 
   const MachineSpeed& speed() const { return resources_.speed(); }
+  double threads() const { return resources_.threads(); }
 
   void begin_step() { ++step_; }
   /// An operation of every rank.

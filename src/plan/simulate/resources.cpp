@@ -19,10 +19,11 @@ NodeShare node_share(const RunConfig& config, int world, const PlanOptions& opti
                      const MachineSpeed& speed) {
   NodeShare share;
   share.ranks = options.ranks_per_node > 0 ? options.ranks_per_node : speed.ranks_per_node;
-  if (!shares_processors(speed)) return share;
+  if (!speed.gpu && !shares_processors(speed)) return share;
   const int on_node = std::min(share.ranks, world);
   const double equal = std::max(1.0, std::floor(speed.processors / on_node));
   share.threads = config.train.threads > 0 ? config.train.threads : equal;
+  if (speed.gpu) return share;
   const double then = speed.threads > 0
                           ? speed.threads
                           : std::max(1.0, std::floor(speed.processors / speed.ranks_per_node));
@@ -51,7 +52,7 @@ Resources::Resources(EventRun& run, int ranks, const MachineSpeed& speed, double
 EventRun::Work Resources::compute(size_t rank, const Demand& demand) const {
   const double fetch = demand.bytes / speed_.memory;
   const double execute = demand.flops / products_ + demand.busy;
-  const double wait = demand.latency + speed_.launch;
+  const double wait = demand.latency + demand.launches * speed_.launch;
   EventRun::Work work;
   if (!processors_.empty()) {
     const double seconds = std::max(fetch, execute) * share_.rank_time + wait * share_.thread_time;

@@ -16,11 +16,12 @@ struct Demand {
   double bytes = 0;
   double flops = 0;
   double latency = 0;
-  double busy = 0;  ///< seconds of processors that multiply nothing
+  double busy = 0;      ///< seconds of processors that multiply nothing
+  double launches = 1;  ///< one after another
 };
 
-/// How the ranks of a node of CPUs share its processors. Only if the machine file says how many
-/// there are.
+/// How the ranks of a node share its processors, those of a host if they compute on GPUs. Only if
+/// the machine file says how many there are.
 struct NodeShare {
   int ranks = 1;       ///< consecutive ranks on a node
   double threads = 1;  ///< of a rank
@@ -48,6 +49,8 @@ class Resources {
             const NodeShare& share);
 
   const MachineSpeed& speed() const { return speed_; }
+  /// Threads of a rank, on a GPU those of its host.
+  double threads() const { return share_.threads; }
   /// By all threads of a rank.
   EventRun::Work compute(size_t rank, const Demand& demand) const;
   /// By one thread that takes so long, or by `threads` of them.

@@ -32,15 +32,19 @@ StepGraph::Point StepGraph::read(Point after) {
   });
 }
 
-/// On a GPU the host routes after it knows the loss of the step before. Its rates are not known, so
-/// it takes no time.
+/// On a GPU the threads of the host route after they know the loss of the step before. The next
+/// step waits for them.
 StepGraph::Point StepGraph::route() {
   const Point made = read_ ? *read_ : read(-1);
+  const double an_id = tasks_.speed().route_id;
+  const std::vector<Point> after{loss_, made};
   const Point bucketed =
-      compute("route", RankTasks::kHost, {loss_, made}, [&](const RankWork& rank) {
-        if (tasks_.speed().gpu) return Demand{};
-        return Demand{rank.route_bytes, 0, 0, rank.sent_ids * tasks_.speed().route_id};
-      });
+      tasks_.speed().gpu
+          ? tasks_.keep_busy("route", RankTasks::kHost, after, tasks_.threads(),
+                             [&](size_t r) { return work_.ranks[r].sent_ids * an_id; })
+          : compute("route", RankTasks::kHost, after, [&](const RankWork& rank) {
+              return Demand{rank.route_bytes, 0, 0, rank.sent_ids * an_id};
+            });
   // Readers make the next batch meanwhile.
   if (work_.readers > 0) read_ = read(bucketed);
   return tasks_.start(kIds, RankTasks::kIds, work_.ids, {bucketed});
@@ -53,16 +57,19 @@ void StepGraph::forward(Point ids) {
       compute("lookup", RankTasks::kSide, {received, tasks_.main()}, [&](const RankWork& rank) {
         const MachineSpeed& speed = tasks_.speed();
         return Demand{rank.forward_bytes, 0, rank.shards * shard,
-                      rank.received_ids * (speed.receive_id + speed.lookup_id)};
+                      rank.received_ids * (speed.receive_id + speed.lookup_id),
+                      rank.lookup_launches};
       });
   const Point summed = sum_in_nodes(RankTasks::kSide, looked_up, true);
   const Point sent = tasks_.start(kVectors, RankTasks::kVectors, work_.pooled, {summed});
   dense_.bottom();
   const Point arrived = tasks_.finish(kVectors, work_.pooled, sent);
-  compute("return", RankTasks::kMain, {looked_up, arrived}, copies(&RankWork::received_bytes));
+  compute("return", RankTasks::kMain, {looked_up, arrived},
+          copies(&RankWork::received_bytes, work_.launches.returned));
   dense_.interact();
   dense_.top();
-  loss_ = compute("loss", RankTasks::kMain, {}, [](const RankWork&) { return Demand{}; });
+  loss_ = compute("loss", RankTasks::kMain, {},
+                  [&](const RankWork&) { return Demand{.launches = work_.launches.loss}; });
 }
 
 /// Partial vectors are copied to messages, exchanged in the node and added, or their gradients are
@@ -71,8 +78,9 @@ void StepGraph::forward(Point ids) {
 StepGraph::Point StepGraph::sum_in_nodes(RankTasks::Lane lane, Point after, bool forward) {
   if (work_.node_sums.empty()) return after;
   const auto copy = [&](Point ready, bool sent) {
-    return compute("node sums", lane, {ready}, [sent, forward](const RankWork& rank) {
-      return Demand{2 * (sent == forward ? rank.node_sent : rank.node_received)};
+    return compute("node sums", lane, {ready}, [&, sent](const RankWork& rank) {
+      const double bytes = 2 * (sent == forward ? rank.node_sent : rank.node_received);
+      return Demand{bytes, 0, 0, 0, work_.launches.node_sums};
     });
   };
   const Point packed = copy(after, true);
@@ -85,11 +93,13 @@ void StepGraph::backward() {
   if (beside) sorted_ = sort();
   dense_.top_back();
   dense_.interact_back();
-  const Point packed = compute("backward", RankTasks::kMain, {}, copies(&RankWork::packed_bytes));
+  const Point packed = compute("backward", RankTasks::kMain, {},
+                               copies(&RankWork::packed_bytes, work_.launches.sent_gradients));
   gradients_ = tasks_.start(kGradients, RankTasks::kVectors, work_.gradients, {packed});
   if (work_.sums_copies()) {
-    compute("backward", RankTasks::kMain, {},
-            [](const RankWork& rank) { return Demand{rank.copy_gradient_bytes}; });
+    compute("backward", RankTasks::kMain, {}, [&](const RankWork& rank) {
+      return Demand{rank.copy_gradient_bytes, 0, 0, 0, work_.launches.copy_gradients};
+    });
   }
   copies_ = tasks_.start(kCopies, RankTasks::kSums, work_.replicas, {tasks_.main()});
   if (!beside) sorted_ = sort();
@@ -101,8 +111,9 @@ void StepGraph::update() {
   const bool rows_first = tasks_.speed().gpu;
   if (rows_first) update_rows({dense_.first_sum()});
   dense_.finish_gradients();
-  compute("update", RankTasks::kMain, {},
-          [&](const RankWork&) { return Demand{work_.dense.update_bytes}; });
+  compute("update", RankTasks::kMain, {}, [&](const RankWork&) {
+    return Demand{work_.dense.update_bytes, 0, 0, 0, work_.launches.update_dense};
+  });
   if (!rows_first) update_rows({});
 }
 
@@ -114,18 +125,20 @@ void StepGraph::update_rows(std::vector<Point> after) {
   after.insert(after.end(), {sorted_, gradients});
   compute("update", RankTasks::kMain, after, [&](const RankWork& rank) {
     return Demand{rank.shard_updates(work_.sums_copies()), 0, rank.shards * shard,
-                  rank.received_ids * tasks_.speed().update_id};
+                  rank.received_ids * tasks_.speed().update_id, rank.update_launches};
   });
   if (!work_.sums_copies()) return;
   const Point copies =
       work_.joins_copies ? dense_.last_sum() : tasks_.finish(kCopies, work_.replicas, copies_);
-  compute("update", RankTasks::kMain, {copies},
-          [](const RankWork& rank) { return Demand{rank.copy_update_bytes}; });
+  compute("update", RankTasks::kMain, {copies}, [&](const RankWork& rank) {
+    return Demand{rank.copy_update_bytes, 0, 0, 0, work_.launches.update_copies};
+  });
 }
 
 StepGraph::Point StepGraph::sort() {
-  return compute("sort", RankTasks::kSide, {tasks_.main()},
-                 [](const RankWork& rank) { return Demand{rank.sort_bytes}; });
+  return compute("sort", RankTasks::kSide, {tasks_.main()}, [](const RankWork& rank) {
+    return Demand{rank.sort_bytes, 0, 0, 0, rank.sort_launches};
+  });
 }
 
 }  // namespace dlrm

@@ -32,10 +32,11 @@ class StepGraph final : public StepTasks {
   Point sort();
 
   /// Between messages and E. If nothing is sent, lookups write E.
-  auto copies(double RankWork::*bytes) const {
+  auto copies(double RankWork::*bytes, double launches) const {
     const bool sends = !work_.pooled.empty();
-    return
-        [sends, bytes](const RankWork& rank) { return RankTasks::Demand{sends ? rank.*bytes : 0}; };
+    return [sends, bytes, launches](const RankWork& rank) {
+      return RankTasks::Demand{sends ? rank.*bytes : 0, 0, 0, 0, launches};
+    };
   }
 
   /// compute() with a demand that depends on the rank's work.

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "dlrm/plan/launches.h"
 #include "dlrm/wire/gradient_buckets.h"
 
 #include "cost.h"
@@ -73,6 +74,42 @@ std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const 
   return ranks;
 }
 
+double mean(const StepLaunches& launches, size_t tasks) {
+  return tasks > 0 ? static_cast<double>(launches.launches()) / static_cast<double>(tasks) : 0;
+}
+
+/// Shares the launches of a GPU's stages out among their tasks.
+void add_launches(const RunConfig& config, const Plan& plan, StepWork& work) {
+  const std::vector<StageLaunches> launches = stage_launches(config, plan);
+  for (size_t r = 0; r < launches.size(); ++r) {
+    RankWork& rank = work.ranks[r];
+    rank.lookup_launches = launches[r].ids.launches() + launches[r].lookup.launches();
+    rank.sort_launches = launches[r].sort.launches();
+    rank.update_launches = launches[r].update_rows.launches();
+  }
+  const StageLaunches& all = launches.front();
+  const DenseWork& dense = work.dense;
+  size_t weights = 0, inputs = 1;
+  for (const auto* products : {&dense.bottom, &dense.interaction, &dense.top}) {
+    weights += products->size();
+    for (const ProductWork& product : *products) inputs += product.input_gradient ? 1 : 0;
+  }
+  TaskLaunches& of = work.launches;
+  of.bottom = mean(all.bottom, dense.bottom.size());
+  of.interact = mean(all.interact, dense.interaction.size() + 1);
+  of.top = mean(all.top, dense.top.size());
+  of.input_gradients = mean(all.input_gradients, inputs);
+  of.weight_gradients = mean(all.weight_gradients, weights);
+  of.returned = mean(all.returned, 1);
+  of.sent_gradients = mean(all.sent_gradients, 1);
+  of.loss = mean(all.loss, 1);
+  of.copy_gradients = mean(all.copy_gradients, 1);
+  of.update_copies = mean(all.update_copies, 1);
+  of.update_dense = mean(all.update_dense, 1);
+  of.sums = 0;
+  of.node_sums = mean(all.node_sums, 4);
+}
+
 }  // namespace
 
 ExchangeWork all_to_all(const std::vector<double>& bytes_of_rank, int ranks_per_node) {
@@ -104,6 +141,7 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
   StepWork work;
   work.ranks = ranks_of(config, plan, cost);
   work.dense = dense_work(config, cost.speed().gpu);
+  if (cost.speed().gpu) add_launches(config, plan, work);
   work.batches_ahead = config.batches_ahead();
   work.draws_samples = config.data.source == DataKind::kSynthetic;
   work.readers = std::min(config.data.workers, config.data.prefetch);

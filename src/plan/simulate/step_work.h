@@ -24,6 +24,8 @@ struct RankWork {
   double packed_bytes = 0;    ///< gradients from dE to messages
   double node_sent = 0;       ///< bytes of partial vectors that other ranks of the node add
   double node_received = 0;   ///< bytes of those that it adds
+  /// Launches of the tasks of these stages.
+  double lookup_launches = 1, sort_launches = 1, update_launches = 1;
 
   /// Of shards, and of data-parallel tables unless these are updated apart.
   double shard_updates(bool copies_apart) const {
@@ -68,6 +70,17 @@ struct ExchangeWork {
   bool empty() const { return local_bytes <= 0 && network_bytes <= 0; }
 };
 
+/// Launches that a task stands for, on all ranks. Those of layers are the mean of a stage, for each
+/// product and for the pass of an interaction. A CPU has one.
+struct TaskLaunches {
+  double bottom = 1, interact = 1, top = 1;
+  double input_gradients = 1, weight_gradients = 1;
+  double returned = 1, sent_gradients = 1, loss = 1;
+  double copy_gradients = 1, update_copies = 1, update_dense = 1;
+  double sums = 1;       ///< the wait for sums of dense gradients
+  double node_sums = 1;  ///< each of four copies
+};
+
 /// What a step of a plan does.
 struct StepWork {
   std::vector<RankWork> ranks;
@@ -77,6 +90,7 @@ struct StepWork {
   std::vector<ExchangeWork> buckets;  ///< of dense gradients
   ExchangeWork joined;                ///< the part of the last bucket that replicas have
   bool joins_copies = false;          ///< the last of them has the gradients of replicas, too
+  TaskLaunches launches;
   int batches_ahead = 1;
   bool draws_samples = false;  ///< data is synthetic. Of other data the time is not known.
   int readers = 0;             ///< threads of a rank that make batches; 0: the main thread does

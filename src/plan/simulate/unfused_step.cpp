@@ -104,6 +104,7 @@ StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
     work.buckets.back().network_bytes -= work.joined.network_bytes;
   }
   work.ids = work.replicas = {};
+  work.launches = {};  // those of its tables are a part of `costs`
   copy_embeddings(config.model, work.dense);
   const std::vector<double> tables = table_seconds(config, plan, costs);
   const double received = costs.model_input * inputs_of(config.model, plan);

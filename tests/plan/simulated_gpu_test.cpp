@@ -1,0 +1,107 @@
+// What limits the simulated step of a GPU besides bytes and products: launches, and the host.
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "dlrm/plan/launches.h"
+#include "dlrm/plan/simulate.h"
+
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+using nlohmann::json;
+
+/// A GPU of which nothing takes time but what a test adds.
+json fast_gpu() {
+  return {{"device", "cuda"},
+          {"ranks_per_node", 2},
+          {"memory_bytes_per_second", 1e18},
+          {"local_bytes_per_second", 1e18},
+          {"network_bytes_per_second", 1e18},
+          {"fp32_products_per_second", 1e18},
+          {"bf16_products_per_second", 1e18}};
+}
+
+class SimulatedGpu : public testing::Test {
+ protected:
+  SimulatedGpu() {
+    config_ = config_of({table("a", 1000, 16, {3}), table("b", 50, 16), table("c", 7, 16, {2})}, 64,
+                        Strategy::kTable);
+    config_.model.interaction = DotConfig();
+    config_.device = DeviceKind::kCuda;
+    config_.sharding.machine = path_;
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  StepPrediction simulate(int ranks, const json& machine) const {
+    std::ofstream(path_) << machine;
+    return simulate_step(config_, plan(ranks), options_);
+  }
+  Plan plan(int ranks) const { return make_plan(config_, ranks, options_); }
+
+  RunConfig config_;
+  const PlanOptions options_{0, 2, 0, false};
+  const std::string path_ = testing::TempDir() + "/simulated_gpu.json";
+};
+
+double busy_seconds(const StepPrediction& prediction) {
+  double sum = 0;
+  for (const StepPrediction::Stage& stage : prediction.stages) {
+    if (!stage.exchange) sum += stage.most;
+  }
+  return sum;
+}
+
+TEST_F(SimulatedGpu, EachLaunchTakesItsTime) {
+  json machine = fast_gpu();
+  machine["launch_seconds"] = 1;
+  for (const InteractionConfig& interaction :
+       std::vector<InteractionConfig>{DotConfig(), ConcatConfig(), CrossConfig{2, 3}, FmConfig()}) {
+    for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+      for (const Activation activation : {Activation::kRelu, Activation::kSilu}) {
+        config_.model.interaction = interaction;
+        config_.model.activation = activation;
+        config_.train.precision = precision;
+        const StepPrediction p = simulate(1, machine);
+        const int launches = step_launches(config_, plan(1))[0].launches();
+        EXPECT_NEAR(busy_seconds(p), launches, 1e-6);
+        // Some are on other streams.
+        EXPECT_LT(p.step, launches - 5);
+        EXPECT_GT(p.step, launches / 2.0);
+      }
+    }
+  }
+}
+
+TEST_F(SimulatedGpu, LaunchesOfExchangesAndCopiedTablesCount) {
+  json machine = fast_gpu();
+  machine["launch_seconds"] = 1;
+  config_.sharding.tables = {{"b", Strategy::kDataParallel}, {"a", Strategy::kRow}};
+  config_.train.precision = Precision::kBf16;
+  const StepPrediction p = simulate(2, machine);
+  EXPECT_NEAR(busy_seconds(p), step_launches(config_, plan(2))[0].launches(), 1e-6);
+}
+
+TEST_F(SimulatedGpu, TheHostRoutesBesideTheDevice) {
+  json machine = fast_gpu();
+  machine["launch_seconds"] = 1e-3;
+  const double device = simulate(2, machine).step;
+  const double ids = 32 * 6;
+  const auto with = [&](double seconds, int processors) {
+    machine["route_id_seconds"] = seconds / ids;
+    if (processors > 0) machine["processors_per_node"] = processors;
+    return simulate(2, machine).step;
+  };
+  EXPECT_NEAR(with(0.3 * device, 0), device, 1e-9);
+  EXPECT_NEAR(with(3 * device, 0), 3 * device, 1e-9);
+  EXPECT_NEAR(with(12 * device, 8), 3 * device, 1e-9);  // four processors for each rank
+  EXPECT_NEAR(with(3 * device, 8), device, 1e-9);
+  config_.train.threads = 2;
+  EXPECT_NEAR(with(12 * device, 8), 6 * device, 1e-9);
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test
