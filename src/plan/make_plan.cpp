@@ -42,8 +42,9 @@ std::vector<Strategy> strategies_of(const RunConfig& config) {
   const std::vector<TableConfig>& tables = config.model.tables;
   std::vector<Strategy> strategies(tables.size(), config.sharding.strategy);
   for (const auto& [name, strategy] : config.sharding.tables) {
-    const auto found = std::find_if(tables.begin(), tables.end(),
-                                    [&](const TableConfig& table) { return table.name == name; });
+    const auto found =
+        std::find_if(tables.begin(), tables.end(),
+                     [&wanted = name](const TableConfig& table) { return table.name == wanted; });
     if (found == tables.end()) throw usage_error("sharding.tables.{}: no such table", name);
     strategies[static_cast<size_t>(found - tables.begin())] = strategy;
   }
