@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace dlrm {
 namespace {
@@ -9,6 +10,10 @@ namespace {
 /// Rows are chosen such that no more than this share of a limit is left.
 constexpr double kUnused = 0.001;
 constexpr int kSteps = 12;
+/// Sparse strips that are looked at for one that fits beside a dense one.
+constexpr int kMostLookedAt = 64;
+/// If a rank has time for fewer parts than this, another part costs much, and ranks may get one.
+constexpr double kFewParts = 10;
 
 /// About the most of 1 to `most` for which `amount`, which grows with it, is at most `limit`. 0 if
 /// there is none. The method is regula falsi in the variant of Illinois: an end that stays counts
@@ -67,26 +72,66 @@ class RankFill::Filling {
         last_(strips_.size()),
         held_(fill.config_.model.tables.size(), -1) {}
 
-  bool run() {
-    for (int rank = 0; rank < fill_.start_.world() && first_ < last_; ++rank) fill(rank);
+  /// If `alone`, sparse strips first fill ranks that get nothing else, and what is left of each
+  /// goes beside a dense one.
+  bool run(bool alone) {
+    int rank = alone ? fill_alone() : 0;
+    for (; rank < fill_.start_.world() && first_ < last_; ++rank) fill(rank);
     return first_ == last_;
   }
   std::vector<Piece> pieces() { return std::move(pieces_); }
 
  private:
-  /// Each pass uses up a strip, but the last.
-  void fill(int rank) {
+  void begin(int rank) {
     rank_ = rank;
     seconds_left_ = seconds_ - fill_.start_.load(rank);
     bytes_left_ = bytes_ - fill_.start_.bytes(rank);
+  }
+
+  void skip_used_up() {
+    while (first_ < last_ && rows(first_) == 0) ++first_;
+    while (first_ < last_ && rows(last_ - 1) == 0) --last_;
+  }
+
+  /// Fills ranks with rows of one strip each, the sparsest first, while that leaves no time for
+  /// another part. Returns the first rank that is not filled.
+  int fill_alone() {
+    int rank = 0;
+    for (size_t strip = last_; strip-- > first_;) {
+      for (; rank < fill_.start_.world() && rows(strip) > 0; ++rank) {
+        begin(rank);
+        const int64_t count =
+            most_within(rows(strip), seconds_left_, [&](int64_t n) { return seconds(strip, n); });
+        const double left = seconds_left_ - seconds(strip, count);
+        if (count == 0 || left > fill_.cost_.shard_seconds()) break;
+        if (bytes(strip, count) > bytes_left_) return rank;
+        put(strip, count);
+        first_alone_ = strip;
+      }
+      skip_used_up();
+    }
+    return rank;
+  }
+
+  /// Places what fill_alone() has left of the sparsest strip.
+  void put_rest() {
+    if (first_ == last_ || last_ <= first_alone_) return;
+    const size_t rest = last_ - 1;
+    const double more = seconds_left_ - seconds(rest, rows(rest));
+    if (more < fill_.cost_.shard_seconds() || bytes(rest, rows(rest)) > bytes_left_) return;
+    put(rest, rows(rest));
+    skip_used_up();
+  }
+
+  /// Each pass uses up a strip, but the last.
+  void fill(int rank) {
+    begin(rank);
+    put_rest();
     while (first_ < last_ && seconds_left_ > 0) {
-      size_t dense = first_, sparse = last_;
+      size_t dense = first_;
       while (dense < last_ && !is_open(dense)) ++dense;
-      if (dense == last_) return;
-      while (!is_open(sparse - 1)) --sparse;
-      if (!take(dense, sparse - 1)) return;
-      while (first_ < last_ && rows(first_) == 0) ++first_;
-      while (first_ < last_ && rows(last_ - 1) == 0) --last_;
+      if (dense == last_ || !take(dense)) return;
+      skip_used_up();
     }
   }
 
@@ -96,28 +141,48 @@ class RankFill::Filling {
   };
   /// What they depend on, if they are not all rows of a strip.
   struct Choice {
-    size_t dense = 0, sparse = 0;
+    size_t dense = 0, sparsest = 0;
     double seconds = 0, bytes = 0;
     bool operator==(const Choice&) const = default;
   };
 
   /// Returns false if the rank is full.
-  bool take(size_t dense, size_t sparse) {
-    const int64_t most_dense = rows(dense), most_sparse = rows(sparse);
-    const Choice choice{dense, sparse, seconds_left_, bytes_left_};
-    const bool again =
-        choice == last_choice_ && counts_.of_dense < most_dense && counts_.of_sparse < most_sparse;
-    const Counts counts = again ? counts_ : counts_of(dense, sparse);
+  bool take(size_t dense) {
+    const Choice choice{dense, open_before(last_), seconds_left_, bytes_left_};
+    const bool again = choice == last_choice_ && counts_.of_dense < rows(dense) &&
+                       counts_.of_sparse < rows(sparse_) && is_open(sparse_);
     last_choice_ = choice;
-    counts_ = counts;
-    if (counts.of_dense == most_dense) {
-      put(dense, counts.of_dense);
+    if (!again) choose(dense);
+    if (counts_.of_dense == rows(dense)) {
+      put(dense, counts_.of_dense);
       return true;
     }
-    const bool all = counts.of_sparse > 0 && counts.of_sparse == most_sparse;
-    put(sparse, counts.of_sparse);
-    if (!all) put(dense, counts.of_dense);
+    const bool all = counts_.of_sparse > 0 && counts_.of_sparse == rows(sparse_);
+    put(sparse_, counts_.of_sparse);
+    if (!all) put(dense, counts_.of_dense);
     return all;
+  }
+
+  /// Chooses the sparsest strip of which rows fit beside the dense one. Those of a table with few
+  /// rows may take too long.
+  void choose(size_t dense) {
+    sparse_ = open_before(last_);
+    counts_ = counts_of(dense, sparse_);
+    const double left = seconds_left_ - seconds(dense, counts_.of_dense);
+    if (counts_.of_sparse > 0 || left < fill_.cost_.shard_seconds()) return;
+    for (int looked_at = 0; sparse_ != dense && looked_at < kMostLookedAt; ++looked_at) {
+      sparse_ = open_before(sparse_);
+      if (seconds(sparse_, 1) > left) continue;
+      counts_ = counts_of(dense, sparse_);
+      return;
+    }
+  }
+
+  /// There must be one.
+  size_t open_before(size_t strip) const {
+    do --strip;
+    while (!is_open(strip));
+    return strip;
   }
 
   /// As many rows as fill the seconds and the bytes that are left.
@@ -173,17 +238,22 @@ class RankFill::Filling {
   std::vector<Strip> strips_;
   size_t first_ = 0, last_;  ///< the strips before and behind have no rows left
   std::vector<int> held_;    ///< the last rank with a part of each table
+  size_t first_alone_ = std::numeric_limits<size_t>::max();  ///< the densest of fill_alone()
   int rank_ = -1;
   double seconds_left_ = 0, bytes_left_ = 0;
   Choice last_choice_;  ///< most ranks take as many rows as the one before
+  size_t sparse_ = 0;
   Counts counts_;
   std::vector<Piece> pieces_;
 };
 
 std::optional<std::vector<Piece>> RankFill::within(double seconds, double bytes) const {
-  Filling filling(*this, seconds, bytes);
-  if (!filling.run()) return std::nullopt;
-  return filling.pieces();
+  for (const bool alone : {false, true}) {
+    if (alone && seconds > kFewParts * cost_.shard_seconds()) break;
+    Filling filling(*this, seconds, bytes);
+    if (filling.run(alone)) return filling.pieces();
+  }
+  return std::nullopt;
 }
 
 }  // namespace dlrm

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -26,6 +27,8 @@ constexpr double kWorthCut = 0.985;
 constexpr double kWorthFine = 0.999;
 constexpr int kMostSteps = 30000;
 constexpr int kRowSteps = 14;
+/// The same for exchanges, and for what comes in return.
+constexpr int kTradeSteps = 10, kReturnSteps = 3;
 
 }  // namespace
 
@@ -67,7 +70,12 @@ void Refinement::lower_bytes(double target, double most_seconds) {
 }
 
 void Refinement::trade_bytes(double target, double most_seconds) {
+  if (most_bytes() <= target) return;
+  find_strips();
+  const int64_t before = changes_;
   lower({false, most_seconds, true}, target);
+  if (changes_ > before) renumber_rows();
+  strips_.clear();
 }
 
 void Refinement::lower(const Goal& goal, double target) {
@@ -90,7 +98,7 @@ std::optional<Refinement::Change> Refinement::best_change(const Goal& goal, int 
     if (to == from || order(goal).load(to) > (goal.fine ? kWorthFine : kWorth) * most) break;
     const bool cuts = tried++ < kPartnersOfParts;
     for (const int piece : pieces_of(from)) {
-      const Change change{from, to, piece, -1, {}, {}, {}, {}, 0};
+      const Change change{from, to, piece};
       consider(goal, change, best);
       consider_swaps(goal, change, best);
       if (cuts) consider_cuts(goal, change, best);
@@ -100,7 +108,7 @@ std::optional<Refinement::Change> Refinement::best_change(const Goal& goal, int 
   for (const int to : order(goal).lightest(kPartners)) {
     if (to == from) break;
     for (const int piece : pieces_of(from)) {
-      consider_trades(goal, {from, to, piece, -1, {}, {}, {}, {}, 0}, best);
+      consider_trades(goal, {from, to, piece}, best);
     }
   }
   return best;
@@ -115,10 +123,13 @@ void Refinement::consider(const Goal& goal, Change change, std::optional<Change>
   const Piece& swapped = change.swapped >= 0 ? pieces_[static_cast<size_t>(change.swapped)] : none;
   const Piece& back = change.returned ? *change.returned : swapped;
   const Piece& kept = change.kept ? *change.kept : none;
+  const Piece& grown = change.grown >= 0 ? piece(change.grown) : none;
+  const Piece& grown_back = change.grown_back >= 0 ? piece(change.grown_back) : none;
   const LoadOrder& loads = order(goal);
   const double before = loads.load(change.from);
-  change.most = std::max(before - goal.of(whole) + goal.of(stays) + goal.of(back),
-                         loads.load(change.to) + goal.of(sent) + goal.of(kept) - goal.of(swapped));
+  change.most = std::max(
+      before - goal.of(whole) + goal.of(stays) + goal.of(back) - goal.of(grown_back),
+      loads.load(change.to) + goal.of(sent) + goal.of(kept) - goal.of(swapped) - goal.of(grown));
   const double worth_cut = goal.fine ? kWorthFine : kWorthCut;
   const double worth_any = goal.fine ? kWorthFine : kWorth;
   if (change.most > (change.moved ? worth_cut : worth_any) * before) return;
@@ -126,12 +137,17 @@ void Refinement::consider(const Goal& goal, Change change, std::optional<Change>
   if (best && change.most >= worth * best->most) return;
 
   const LoadOrder& others = other_order(goal);
-  const double more_there = goal.other_of(sent) + goal.other_of(kept) - goal.other_of(swapped);
-  const double more_here = goal.other_of(stays) + goal.other_of(back) - goal.other_of(whole);
+  const double more_there =
+      goal.other_of(sent) + goal.other_of(kept) - goal.other_of(swapped) - goal.other_of(grown);
+  const double more_here =
+      goal.other_of(stays) + goal.other_of(back) - goal.other_of(whole) - goal.other_of(grown_back);
   if (more_there > 0 && others.load(change.to) + more_there > goal.other) return;
   if (more_here > 0 && others.load(change.from) + more_here > goal.other) return;
-  if (holds(change.to, whole.shard.table, change.swapped)) return;
-  if (change.swapped >= 0 && holds(change.from, swapped.shard.table, change.piece)) return;
+  if (change.grown < 0 && holds(change.to, whole.shard.table, change.swapped)) return;
+  if (change.swapped >= 0 && change.grown_back < 0 &&
+      holds(change.from, swapped.shard.table, change.piece)) {
+    return;
+  }
   best = std::move(change);
 }
 
@@ -179,37 +195,139 @@ void Refinement::consider_cuts(const Goal& goal, Change change, std::optional<Ch
   consider(goal, change, best);
 }
 
-/// Exchanges a part of the piece for a part of one of the other rank, which has as much as it may
-/// of what is not lowered.
+/// Moves rows of the piece to one of the same strip, or exchanges a part of it for a part of one of
+/// the other rank, which has as much as it may of what is not lowered. Parts are added to pieces of
+/// the same strip if there are such.
 void Refinement::consider_trades(const Goal& goal, Change change,
                                  std::optional<Change>& best) const {
-  const Piece& out = pieces_[static_cast<size_t>(change.piece)];
+  const Piece& out = piece(change.piece);
   if (pieces_of(change.from).size() * pieces_of(change.to).size() > kMostTrades) return;
-  if (!may_cut_rows(out) || holds(change.to, out.shard.table, -1)) return;
+  if (!may_cut_rows(out) || !find_mate(change.piece, change.to, change.grown)) return;
   const double here = order(goal).load(change.from), there = order(goal).load(change.to);
   const double room = goal.other - other_order(goal).load(change.to);
-  const double of_any_part = goal.seconds ? 0 : cost_->shard_seconds();
-  for (const int back : pieces_of(change.to)) {
-    const Piece& in = pieces_[static_cast<size_t>(back)];
-    if (!may_cut_rows(in) || holds(change.from, in.shard.table, -1)) continue;
-    change.swapped = back;
-    const auto rows = static_cast<double>(in.shard.rows.size());
-    const double of_a_row = (goal.other_of(in) - of_any_part) / rows;
-    const auto trade = [&](int64_t count) {
-      std::tie(change.rest, change.moved) = cut_rows(out, count);
-      const double needed = goal.other_of(*change.moved) + of_any_part - room;
-      const double returned = std::max(1.0, std::ceil(needed / of_a_row));
-      if (returned >= rows) return false;
-      std::tie(change.kept, change.returned) = cut_rows(in, static_cast<int64_t>(returned));
-      return there + goal.of(*change.moved) - goal.of(*change.returned) <=
-             here - goal.of(*change.moved) + goal.of(*change.returned);
-    };
-    int64_t few = 0, many = out.shard.rows.size();
-    for (int step = 0; step < kRowSteps && many - few > 1; ++step) {
-      const int64_t middle = few + (many - few) / 2;
-      (trade(middle) ? few : many) = middle;
+  const auto give = [&](int64_t count) {
+    std::tie(change.rest, change.moved) = cut_rows(out, count);
+    if (change.grown >= 0) change.moved = with_rows(piece(change.grown), count);
+    return goal.other_of(*change.moved) -
+           (change.grown < 0 ? 0 : goal.other_of(piece(change.grown)));
+  };
+  // Whether `from` is still no lighter than `to`.
+  const auto is_heavier = [&] {
+    const auto grown = [&](int of) { return of < 0 ? 0 : goal.of(piece(of)); };
+    double more = goal.of(*change.moved) - grown(change.grown);
+    double less = goal.of(out) - goal.of(*change.rest);
+    if (change.swapped >= 0) {
+      more -= goal.of(piece(change.swapped)) - goal.of(*change.kept);
+      less -= goal.of(*change.returned) - grown(change.grown_back);
     }
-    if (few > 0 && trade(few)) consider(goal, change, best);
+    return there + more <= here - less;
+  };
+  const auto consider_most = [&](const auto& fits) {
+    int64_t few = 0, many = out.shard.rows.size();
+    for (int step = 0; step < kTradeSteps && many - few > 1; ++step) {
+      const int64_t middle = few + (many - few) / 2;
+      (fits(middle) ? few : many) = middle;
+    }
+    if (few > 0 && fits(few)) consider(goal, change, best);
+  };
+  if (change.grown >= 0) {
+    consider_most([&](int64_t count) { return give(count) <= room && is_heavier(); });
+  }
+  for (const int back : pieces_of(change.to)) {
+    const Piece& in = piece(back);
+    if (in.shard.table == out.shard.table || !may_cut_rows(in)) continue;
+    if (!find_mate(back, change.from, change.grown_back)) continue;
+    change.swapped = back;
+    consider_most([&](int64_t count) {
+      const int64_t rows = rows_worth(goal, in, give(count) - room);
+      if (rows >= in.shard.rows.size()) return false;
+      std::tie(change.kept, change.returned) = cut_rows(in, rows);
+      if (change.grown_back >= 0) change.returned = with_rows(piece(change.grown_back), rows);
+      return is_heavier();
+    });
+  }
+}
+
+/// About the fewest rows without which the piece needs so much less of what is not lowered.
+int64_t Refinement::rows_worth(const Goal& goal, const Piece& piece, double less) const {
+  const int64_t all = piece.shard.rows.size();
+  const double whole = goal.other_of(piece);
+  double of_a_row =
+      (whole - (goal.seconds ? 0 : cost_->shard_seconds())) / static_cast<double>(all);
+  int64_t rows = 0;
+  for (int step = 0; step < kReturnSteps && rows < all; ++step) {
+    const double estimate = std::ceil(less / of_a_row);
+    rows = std::max(rows + 1,
+                    estimate < static_cast<double>(all) ? static_cast<int64_t>(estimate) : all);
+    if (rows >= all) break;
+    const double without = whole - goal.other_of(with_rows(piece, -rows));
+    if (without >= less) break;
+    of_a_row = without / static_cast<double>(rows);
+  }
+  return rows;
+}
+
+/// A strip is pieces of the same columns of a table that have all rows between the first and the
+/// last. What they cost depends on how many rows each has, so these may be numbered anew.
+void Refinement::find_strips() {
+  std::vector<int> order(pieces_.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto place = [&](int i) {
+    const Shard& shard = piece(i).shard;
+    return std::tuple(shard.table, shard.columns.begin, shard.columns.end, shard.rows.begin);
+  };
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return place(a) < place(b); });
+  strips_.assign(pieces_.size(), -1);
+  is_strip_.assign(pieces_.size(), 1);
+  int last = -1;
+  for (const int i : order) {
+    const bool joined = last >= 0 && piece(last).shard.table == piece(i).shard.table &&
+                        piece(last).shard.columns == piece(i).shard.columns &&
+                        piece(last).shard.rows.end == piece(i).shard.rows.begin;
+    strips_[static_cast<size_t>(i)] = joined ? strip_of(last) : i;
+    last = i;
+  }
+}
+
+/// Sets `mate` to the piece of a rank that is of the strip of `of`, or to -1 if the rank has none
+/// of the table. Returns false if it has another one.
+bool Refinement::find_mate(int of, int rank, int& mate) const {
+  mate = -1;
+  for (const int other : pieces_of(rank)) {
+    if (piece(other).shard.table != piece(of).shard.table) continue;
+    const bool fits =
+        strip_of(other) == strip_of(of) && is_strip_[static_cast<size_t>(strip_of(of))];
+    if (mate >= 0 || !fits) return false;
+    mate = other;
+  }
+  return true;
+}
+
+/// A piece of it is cut by columns, so that the rows of the others do not follow each other.
+void Refinement::end_strip(int strip) {
+  if (!is_strip_[static_cast<size_t>(strip)]) return;
+  renumber_rows(strip);
+  is_strip_[static_cast<size_t>(strip)] = 0;
+}
+
+/// Gives the pieces of each strip, or of one, rows one after the other, as many as each has.
+void Refinement::renumber_rows(int only) {
+  std::vector<int> order;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const int strip = strips_[i];
+    const bool counts = only < 0 ? is_strip_[static_cast<size_t>(strip)] != 0 : strip == only;
+    if (counts) order.push_back(static_cast<int>(i));
+  }
+  const auto place = [&](int i) { return std::tuple(strip_of(i), piece(i).shard.rows.begin, i); };
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return place(a) < place(b); });
+  int strip = -1;
+  int64_t next = 0;
+  for (const int i : order) {
+    Range& rows = pieces_[static_cast<size_t>(i)].shard.rows;
+    if (strip_of(i) != strip) next = rows.begin;
+    strip = strip_of(i);
+    rows = {next, next + rows.size()};
+    next = rows.end;
   }
 }
 
@@ -227,16 +345,37 @@ std::pair<Piece, Piece> Refinement::cut_rows(const Piece& piece, int64_t rows) c
   return {piece_of(first), piece_of(last)};
 }
 
+/// The piece with so many rows more, until renumber_rows() in place of others.
+Piece Refinement::with_rows(const Piece& piece, int64_t more) const {
+  Shard shard = piece.shard;
+  shard.rows.end += more;
+  return piece_of(shard);
+}
+
 void Refinement::apply(const Change& change) {
-  const auto cut = [&](int piece, const Piece& stays, const Piece& goes, int from, int to) {
-    take(piece);
-    pieces_[static_cast<size_t>(piece)] = stays;
-    put(piece, from);
+  const auto replace = [&](int i, const Piece& by, int rank) {
+    take(i);
+    pieces_[static_cast<size_t>(i)] = by;
+    put(i, rank);
+  };
+  const auto cut = [&](int i, Piece stays, Piece goes, int grown, int from, int to) {
+    if (!strips_.empty() && stays.shard.columns != piece(i).shard.columns) {
+      end_strip(strip_of(i));
+      stays.shard.rows = goes.shard.rows = piece(i).shard.rows;
+    }
+    replace(i, stays, from);
+    if (grown >= 0) return replace(grown, goes, to);
     pieces_.push_back(goes);
+    if (!strips_.empty()) strips_.push_back(strip_of(i));
     put(static_cast<int>(pieces_.size()) - 1, to);
   };
-  if (change.returned) cut(change.swapped, *change.kept, *change.returned, change.to, change.from);
-  if (change.moved) return cut(change.piece, *change.rest, *change.moved, change.from, change.to);
+  if (change.returned) {
+    cut(change.swapped, *change.kept, *change.returned, change.grown_back, change.to, change.from);
+  }
+  if (change.moved) {
+    cut(change.piece, *change.rest, *change.moved, change.grown, change.from, change.to);
+    return;
+  }
   take(change.piece);
   if (change.swapped >= 0) take(change.swapped);
   put(change.piece, change.to);

@@ -30,7 +30,7 @@ class Refinement {
   /// Lowers the most bytes of a rank towards `target`. Gives no rank more than `most_seconds`.
   void lower_bytes(double target, double most_seconds);
 
-  /// The same, also by exchanges of parts of pieces.
+  /// The same, also by exchanges of parts of pieces, and by rows from one row shard to another.
   void trade_bytes(double target, double most_seconds);
 
   const std::vector<Piece>& pieces() const { return pieces_; }
@@ -53,10 +53,11 @@ class Refinement {
   struct Change {
     int from = 0, to = 0;
     int piece = 0;
-    int swapped = -1;                     ///< the piece that comes in return
-    std::optional<Piece> rest, moved;     ///< the parts of the piece if it is cut
-    std::optional<Piece> kept, returned;  ///< the parts of `swapped` if it is cut
-    double most = 0;                      ///< on one of the two ranks, of what is lowered
+    int swapped = -1;                         ///< the piece that comes in return
+    std::optional<Piece> rest{}, moved{};     ///< the parts of the piece if it is cut
+    std::optional<Piece> kept{}, returned{};  ///< the parts of `swapped` if it is cut
+    int grown = -1, grown_back = -1;          ///< pieces that `moved` and `returned` replace
+    double most = 0;                          ///< on one of the two ranks, of what is lowered
   };
 
   void lower(const Goal& goal, double target);
@@ -66,12 +67,20 @@ class Refinement {
   void consider_cuts(const Goal& goal, Change change, std::optional<Change>& best) const;
   void consider_trades(const Goal& goal, Change change, std::optional<Change>& best) const;
   bool may_cut_rows(const Piece& piece) const;
+  Piece with_rows(const Piece& piece, int64_t more) const;
+  void find_strips();
+  bool find_mate(int of, int rank, int& mate) const;
+  int64_t rows_worth(const Goal& goal, const Piece& piece, double less) const;
+  void end_strip(int strip);
+  void renumber_rows(int only = -1);
+  int strip_of(int i) const { return strips_[static_cast<size_t>(i)]; }
   std::pair<Piece, Piece> cut_rows(const Piece& piece, int64_t rows) const;
   void apply(const Change& change);
   void put(int piece, int rank);
   void take(int piece);
   bool holds(int rank, int table, int but) const;
   Piece piece_of(const Shard& shard) const;
+  const Piece& piece(int i) const { return pieces_[static_cast<size_t>(i)]; }
   const std::vector<int>& pieces_of(int rank) const { return on_[static_cast<size_t>(rank)]; }
   const LoadOrder& order(const Goal& goal) const { return goal.seconds ? by_seconds_ : by_bytes_; }
   const LoadOrder& other_order(const Goal& goal) const {
@@ -82,6 +91,8 @@ class Refinement {
   const CostModel* cost_;
   std::vector<Piece> pieces_;
   std::vector<std::vector<int>> on_;  ///< pieces of each rank
+  std::vector<int> strips_;           ///< of each piece, during trade_bytes()
+  std::vector<char> is_strip_;        ///< of each of these, whether its rows may be numbered anew
   LoadOrder by_seconds_, by_bytes_;
   const std::vector<char>* may_cut_;
   int64_t narrowest_;

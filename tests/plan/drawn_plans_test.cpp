@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"b7831c1e03be4c0a", "e07438c6f3d6620e", "42a61eca383b6d8f",
-                                      "087b44ec7f8574c7", "cca9028422319e54", "738f30f4547446cd",
-                                      "f179cd84526d887f", "f8b7540b3feca704", "da20525b5cc9fe3f",
-                                      "5bd33c3acc2e1bb8", "77dfcf62b3ec75fc", "20403ca3490b8841"}));
+            (std::vector<std::string>{"33961fc4de75a5d8", "5289f27a873940e7", "a18f7018c9ebc4c1",
+                                      "bb40d5c60ef502e8", "d881e944616e1076", "1679994a4f8a065f",
+                                      "2a58499a3e60bbeb", "36ffd011975b24e4", "3cd67685b3473a96",
+                                      "427b4c0ea67735f6", "d5f69ca71bfe47d3", "c857b68ca1dae695"}));
 }
 
 }  // namespace

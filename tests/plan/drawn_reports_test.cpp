@@ -166,14 +166,14 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
       std::ofstream(std::string(folder) + "/" + kind) << text;
     }
   }
-  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "2199f9f20edae5ac"},
-                                                        {"chosen batch", "049f158a1b82c699"},
-                                                        {"chosen caches", "79ae72497b42c042"},
-                                                        {"largest", "de53b0ecb835b2c7"},
-                                                        {"limited report", "2431df8f0b1d3147"},
-                                                        {"machine report", "8a562bd4993a2895"},
-                                                        {"report", "015866021cccdedb"},
-                                                        {"steps", "0c74a8dd0d54ed77"},
+  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "4dbef401acf516dd"},
+                                                        {"chosen batch", "91f3ee24cb20c17f"},
+                                                        {"chosen caches", "f2c570a9ca51a52f"},
+                                                        {"largest", "d6174c66d16ecefc"},
+                                                        {"limited report", "62f1a4775c8e78fa"},
+                                                        {"machine report", "cd76a0e699c1304b"},
+                                                        {"report", "e1ba579aeae84125"},
+                                                        {"steps", "596a4c5a3fc44fc6"},
                                                         {"unfused steps", "7324b2fba71dbdb9"}}));
 }
 

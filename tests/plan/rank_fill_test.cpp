@@ -100,6 +100,48 @@ TEST(RankFill, CountsWhatRanksHaveAlready) {
   EXPECT_LE(first, 0.1 * seconds);
 }
 
+/// A rank has time for two small parts. Small tables fill ranks alone, and the little that is left
+/// of each goes beside rows of a large one. Otherwise many ranks would have parts of three tables.
+TEST(RankFill, WhatIsLeftOfSmallTablesGoesBesideLargeOnes) {
+  const RunConfig config = load_config(DLRM_SOURCE "/configs/bench/kaggle.yaml", {});
+  constexpr int kWorld = 64;
+  const CostModel cost(config, kWorld, {});
+  const Balance start(kWorld, 0);
+  const std::vector<Shard> strips = strips_of(config);
+  double bytes = 0;
+  for (const TableConfig& each : config.model.tables)
+    bytes += cost.bytes(each, each.rows, each.dim);
+  const double seconds = 3.6 * cost.shard_seconds(), mean = bytes / kWorld;
+  const auto pieces = RankFill(config, cost, start, strips).within(seconds, 1.75 * mean);
+  ASSERT_TRUE(pieces);
+  const Sums sums = sums_of(*pieces, kWorld);
+  EXPECT_LE(sums.most_seconds, seconds);
+  EXPECT_LE(sums.most_bytes, 1.75 * mean);
+  EXPECT_NO_THROW(check_plan(plan_of(*pieces, kWorld), config.model, "plan"));
+}
+
+/// A row of the sparsest table takes almost all the time of a rank, so that none fits beside rows
+/// of the first table.
+TEST(RankFill, ATableOfFewRowsDoesNotKeepOthersFromDenseRows) {
+  const RunConfig config = config_of({table("rows", 1 << 20, 16, {2}),
+                                      table("lookups", 60000, 16, {50}), table("two", 2, 16, {33})},
+                                     4096);
+  constexpr int kWorld = 6;
+  const CostModel cost(config, kWorld, {});
+  const Balance start(kWorld, 0);
+  const std::vector<TableConfig>& tables = config.model.tables;
+  // Four ranks with a quarter of each of the first two tables, and two with a row of the last.
+  const double seconds = 1.05 * (cost.shard(tables[0], tables[0].rows / 4, 16) +
+                                 cost.shard(tables[1], tables[1].rows / 4, 16));
+  const double bytes = 1.1 * (cost.bytes(tables[0], tables[0].rows / 4, 16) +
+                              cost.bytes(tables[1], tables[1].rows / 4, 16));
+  ASSERT_LE(cost.shard(tables[2], 1, 16), seconds);
+  ASSERT_GT(cost.shard(tables[2], 1, 16), 0.8 * seconds);
+  const auto pieces = RankFill(config, cost, start, strips_of(config)).within(seconds, bytes);
+  ASSERT_TRUE(pieces);
+  EXPECT_NO_THROW(check_plan(plan_of(*pieces, kWorld), config.model, "plan"));
+}
+
 /// Both halves of the columns would fit on a rank.
 TEST(RankFill, ARankHasOnePartOfATable) {
   const RunConfig config = config_of({table("wide", 1000, 32, {4}), table("b", 1000, 16)}, 4096);

@@ -160,6 +160,60 @@ TEST(Refinement, NoPartsAreExchangedThatCostTooMuchOrMayNotBeCut) {
   }
 }
 
+/// Of the three ranks of a table the middle one may have no more seconds.
+TEST(Refinement, RowsMoveToARowShardOfTheSameColumns) {
+  Start start({table("rows", 1 << 20, 64)}, 3, {0});
+  start.pieces.clear();
+  start.balance = Balance(3, 0);
+  const TableConfig& rows = start.config.model.tables[0];
+  const int64_t ends[] = {0, 700000, 750000, rows.rows};
+  for (int rank = 0; rank < 3; ++rank) {
+    const Shard shard{0, {ends[rank], ends[rank + 1]}, {0, 64}, rank};
+    const double seconds = start.cost.shard(rows, shard.rows.size(), 64);
+    start.pieces.push_back({shard, seconds, start.cost.bytes(rows, shard.rows.size(), 64)});
+    start.balance.add(rank, seconds, start.pieces.back().bytes);
+  }
+  const double most = start.pieces[0].seconds;
+  start.balance.add(1, most - start.pieces[1].seconds, 0);
+  Refinement refined = start.refinement();
+  refined.lower_bytes(0, most);
+  EXPECT_EQ(refined.changes(), 0);
+  refined.trade_bytes(0, most);
+  ASSERT_EQ(refined.pieces().size(), 3u) << "none is cut";
+  EXPECT_NO_THROW(check_plan(start.plan(refined), start.config.model, "plan"));
+  const auto rows_on = [&](size_t i) { return refined.pieces()[i].shard.rows.size(); };
+  EXPECT_EQ(rows_on(1), 50000);
+  EXPECT_NEAR(static_cast<double>(rows_on(0)) / static_cast<double>(rows_on(2)), 1, 0.02);
+  EXPECT_LE(refined.most_seconds(), most);
+}
+
+/// Each rank has much of one table and little of the other. Rows of both are exchanged, since the
+/// second rank may have no more seconds.
+TEST(Refinement, RowsOfTwoStripsAreExchanged) {
+  Start start = lopsided(1);
+  start.pieces.clear();
+  start.balance = Balance(2, 0);
+  const int64_t on_first[] = {1000000, 400};
+  for (size_t t = 0; t < 2; ++t) {
+    const TableConfig& table = start.config.model.tables[t];
+    for (int rank = 0; rank < 2; ++rank) {
+      const Range rows{rank == 0 ? 0 : on_first[t], rank == 0 ? on_first[t] : table.rows};
+      const Shard shard{static_cast<int>(t), rows, {0, 64}, rank};
+      const double seconds = start.cost.shard(table, rows.size(), 64);
+      start.pieces.push_back({shard, seconds, start.cost.bytes(table, rows.size(), 64)});
+      start.balance.add(rank, seconds, start.pieces.back().bytes);
+    }
+  }
+  const double seconds = start.balance.max_load(), bytes = start.balance.bytes(0);
+  ASSERT_GT(start.balance.load(1), start.balance.load(0));
+  Refinement refined = start.refinement();
+  refined.trade_bytes(0, seconds);
+  EXPECT_EQ(refined.pieces().size(), 4u);
+  EXPECT_LT(refined.most_bytes(), 0.6 * bytes);
+  EXPECT_LE(refined.most_seconds(), seconds);
+  EXPECT_NO_THROW(check_plan(start.plan(refined), start.config.model, "plan"));
+}
+
 /// On a GPU the row-wise rule needs this.
 TEST(Refinement, WithARowWiseRuleColumnShardsHaveTheSameRows) {
   for (const int world : {3, 8, 33, 64}) {

@@ -387,7 +387,7 @@ TEST(SimulatedSteps, OfConfigsAreThoseThatWereRecorded) {
     double ms;
   };
   for (const Recorded& recorded :
-       std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.4568},
+       std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.4448},
                              {"synthetic/medium", 128, "a100_dgx", 3.5872},
                              {"mlperf_dcnv2", 64, "h100_dgx", 1.3931},
                              {"dle_4b", 4, "epyc", 170.5428}}) {
