@@ -32,6 +32,8 @@ constexpr double kNearOnNodes = 1.005, kEveningOnNodes = 1.01;
 constexpr int kFewNodes = 16;
 /// If memory is unknown: bytes this near to the mean count as even.
 constexpr double kEvenBytes = 1.08;
+/// The same for what is evened last, without more seconds for the heaviest rank.
+constexpr double kEvenAtLast = 1.04;
 /// Sizes of parts that are tried then, as multiples of the mean bytes of a rank.
 constexpr double kByteShares[] = {1, 4, 1.0 / 2, std::numeric_limits<double>::infinity()};
 /// A plan is better if seconds times this root of the bytes are less, both over the mean.
@@ -189,7 +191,7 @@ std::vector<Piece> Placement::within(double room) {
     consider(std::move(next));
   }
   even_bytes(*best, kNear);
-  if (!even_ || best->most_bytes() <= even_bytes_of(*best)) return best->pieces();
+  if (!even_ || best->most_bytes() <= even_bytes_of(*best, kEvenBytes)) return best->pieces();
   const double most = std::max(kNear, best->most_seconds() / least_);
   for_fillings({&most, 1}, [&](Refinement& plan) {
     even_bytes(plan, most);
@@ -203,13 +205,13 @@ std::vector<Piece> Placement::within(double room) {
 /// Evens bytes without more seconds for the heaviest rank, or with so many multiples of the least.
 void Placement::even_bytes(Refinement& plan, double most) {
   const int64_t before = plan.changes();
-  plan.trade_bytes(even_bytes_of(plan), std::max(plan.most_seconds(), most * least_));
+  plan.trade_bytes(even_bytes_of(plan, kEvenAtLast), std::max(plan.most_seconds(), most * least_));
   work_ += change_work_ * (plan.changes() - before);
 }
 
 /// The most bytes of a rank that count as even.
-double Placement::even_bytes_of(const Refinement& plan) const {
-  return kEvenBytes * (plan.mean_bytes() + common_) - common_;
+double Placement::even_bytes_of(const Refinement& plan, double multiple) const {
+  return multiple * (plan.mean_bytes() + common_) - common_;
 }
 
 /// Keeps the plan if it is better than the best so far.
@@ -238,7 +240,7 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
       const Cuts cuts = cuts_of(part * least_, share * mean_bytes, &mean);
       if (mean > kMostCuts * least_ && (best_ || !std::isinf(share))) continue;
       Refinement plan = placed(cuts, 0);
-      const double even = even_bytes_of(plan);
+      const double even = even_bytes_of(plan, kEvenBytes);
       plan.lower_seconds(kNear * least_, even);
       plan.lower_bytes(even, std::max(plan.most_seconds(), kNear * least_));
       plan.lower_seconds(kNear * least_, std::max(even, plan.most_bytes()));
@@ -257,13 +259,13 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
   }
   even_bytes(*best_, kNear);
   for (const double most : kEvening) {
-    if (best_->most_bytes() <= even_bytes_of(*best_)) break;
+    if (best_->most_bytes() <= even_bytes_of(*best_, kEvenBytes)) break;
     Refinement plan = *best_;
     even_bytes(plan, most);
     consider(plan);
   }
   if (cost_.is_of_nodes() && !even_ && start_.world() <= kFewNodes) {
-    best_->lower_seconds_finely(kNearOnNodes * least_, even_bytes_of(*best_));
+    best_->lower_seconds_finely(kNearOnNodes * least_, even_bytes_of(*best_, kEvenBytes));
     even_bytes(*best_, kEveningOnNodes);
   }
   return best_->pieces();
@@ -336,7 +338,7 @@ std::optional<Refinement> Placement::filled(const RankFill& fill, const Balance&
   }
   pieces->insert(pieces->end(), placed.begin(), placed.end());
   Refinement plan(config_, cost_, std::move(*pieces), balance, may_cut_, narrowest_);
-  plan.lower_seconds(kNear * least_, std::max(plan.most_bytes(), even_bytes_of(plan)));
+  plan.lower_seconds(kNear * least_, std::max(plan.most_bytes(), even_bytes_of(plan, kEvenBytes)));
   work_ += change_work_ * plan.changes();
   return plan;
 }

@@ -47,7 +47,7 @@ class Placement {
   void for_fillings(View<const double> multiples, const Use& use);
   std::optional<Refinement> filled(const RankFill& fill, const Balance& start,
                                    const std::vector<Piece>& placed, double seconds, double& room);
-  double even_bytes_of(const Refinement& plan) const;
+  double even_bytes_of(const Refinement& plan, double multiple) const;
   void even_bytes(Refinement& plan, double most);
   void consider(const Refinement& plan);
   bool is_enough(int64_t most_work) const;

@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"33961fc4de75a5d8", "5289f27a873940e7", "a18f7018c9ebc4c1",
-                                      "bb40d5c60ef502e8", "d881e944616e1076", "1679994a4f8a065f",
-                                      "2a58499a3e60bbeb", "36ffd011975b24e4", "3cd67685b3473a96",
-                                      "427b4c0ea67735f6", "d5f69ca71bfe47d3", "c857b68ca1dae695"}));
+            (std::vector<std::string>{"96e2ca7a90229136", "baec7cb384d7ca9f", "16a4c75c62a2f5de",
+                                      "2314bfc7ca834ded", "d881e944616e1076", "404c83d3d6d315eb",
+                                      "f237b038d92f3efd", "7ef739efb8501299", "be73be744ce4b180",
+                                      "b5c3d8eb1cb98cf5", "e6ea2e904c197ea8", "c857b68ca1dae695"}));
 }
 
 }  // namespace

@@ -167,13 +167,13 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
     }
   }
   EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "4dbef401acf516dd"},
-                                                        {"chosen batch", "91f3ee24cb20c17f"},
-                                                        {"chosen caches", "f2c570a9ca51a52f"},
-                                                        {"largest", "d6174c66d16ecefc"},
-                                                        {"limited report", "62f1a4775c8e78fa"},
-                                                        {"machine report", "cd76a0e699c1304b"},
-                                                        {"report", "e1ba579aeae84125"},
-                                                        {"steps", "596a4c5a3fc44fc6"},
+                                                        {"chosen batch", "a4868cf53a49defa"},
+                                                        {"chosen caches", "cb84d438b6598d06"},
+                                                        {"largest", "38ac011e76c62b41"},
+                                                        {"limited report", "612ab9ae57a482a7"},
+                                                        {"machine report", "aceef302a807971d"},
+                                                        {"report", "473fbd71a0410ebc"},
+                                                        {"steps", "f2c485de368b4e21"},
                                                         {"unfused steps", "7324b2fba71dbdb9"}}));
 }
 
