@@ -9,6 +9,7 @@
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/error.h"
 #include "dlrm/plan/batch_size.h"
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
 
@@ -73,8 +74,10 @@ void run(const Arguments& arguments) {
   }
   std::string said;
   given = dlrm::with_chosen_batch(given, arguments.ranks, options, 0, said);
-  const dlrm::RunConfig config = dlrm::with_chosen_caches(given, arguments.ranks, options);
+  dlrm::RunConfig config = dlrm::with_chosen_caches(given, arguments.ranks, options);
   const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);
+  config.routing.mode =
+      dlrm::chosen_routing(dlrm::with_known_device(config, options), plan, options);
   dlrm::print_plan_report(stdout, config, plan, options);
   fmt::print("{}{}{}", said, dlrm::describe_choice(given, config),
              arguments.scans ? dlrm::scan_data(config, plan, arguments.scanned)

@@ -10,6 +10,7 @@
 #include "dlrm/config/buildable.h"
 #include "dlrm/device/device.h"
 #include "dlrm/plan/batch_size.h"
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/run.h"
 #include "dlrm/train/session.h"
@@ -101,8 +102,9 @@ ExitCode plan_only(const Arguments& a, int ranks) {
   const int world = a.ranks > 0 ? a.ranks : ranks;
   std::string said;
   const RunConfig sized = with_chosen_batch(a.run.config, world, options, 0, said);
-  const RunConfig config = with_chosen_caches(sized, world, options);
+  RunConfig config = with_chosen_caches(sized, world, options);
   const Plan plan = make_plan(config, world, options);
+  config.routing.mode = chosen_routing(with_known_device(config, options), plan, options);
   print_plan_report(stdout, config, plan, options);
   fmt::print("{}{}{}", said, describe_choice(sized, config), feasibility(config, plan));
   return ExitCode::kDone;

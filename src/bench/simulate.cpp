@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dlrm/core/error.h"
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/plan.h"
 
 #include "list_option.h"
@@ -72,15 +73,17 @@ SimulateResult run_simulate(const SimulateOptions& options) {
   plan_options.ranks_per_node =
       options.ranks_per_node > 0 ? options.ranks_per_node : result.machine.speed.ranks_per_node;
   plan_options.gpu = result.machine.speed.gpu;
-  const RunConfig config = with_known_device(options.config, plan_options);
+  const RunConfig given = with_known_device(options.config, plan_options);
   std::optional<PublishedTimes> like;
   if (!options.like.empty()) {
     like = read_published(options.like);
     result.program = like->program;
   }
   for (const int ranks : options.ranks) {
-    const Plan plan = like ? memory_balanced_plan(config.model, ranks, like->largest_slice)
-                           : make_plan(config, ranks, plan_options);
+    const Plan plan = like ? memory_balanced_plan(given.model, ranks, like->largest_slice)
+                           : make_plan(given, ranks, plan_options);
+    RunConfig config = given;
+    config.routing.mode = chosen_routing(given, plan, plan_options);
     double memory = 0;
     for (const RankMemory& rank : rank_memory(config, plan))
       memory = std::max(memory, rank.total());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dlrm/core/error.h"
+#include "dlrm/plan/id_exchange.h"
 
 namespace dlrm::bench {
 namespace {
@@ -44,9 +45,11 @@ TimelineResult run_timeline(const TimelineOptions& options) {
     throw usage_error("{}: a timeline needs a machine with device cuda",
                       options.config.sharding.machine);
   }
-  const RunConfig config = with_known_device(options.config, plan_options);
+  RunConfig config = with_known_device(options.config, plan_options);
   result.plan = make_plan(config, options.ranks, plan_options);
-  const RunConfig small = emulated_config(options);
+  config.routing.mode = chosen_routing(config, result.plan, plan_options);
+  RunConfig small = emulated_config(options);
+  small.routing.mode = config.routing.mode;
   const Plan small_plan = emulated_plan(result.plan, config.model, small.model);
   result.emulated_batch = small.train.global_batch_size;
   const RecordedSteps steps = record_steps(small, small_plan);

@@ -30,8 +30,8 @@ inline const Names<Strategy> kStrategyNames{
     {"auto", Strategy::kAuto}, {"table", Strategy::kTable},
     {"row", Strategy::kRow},   {"column", Strategy::kColumn},
     {"grid", Strategy::kGrid}, {"data_parallel", Strategy::kDataParallel}};
-inline const Names<RoutingMode> kRoutingModeNames{{"exact", RoutingMode::kExact},
-                                                  {"fixed", RoutingMode::kFixed}};
+inline const Names<RoutingMode> kRoutingModeNames{
+    {"auto", RoutingMode::kAuto}, {"exact", RoutingMode::kExact}, {"fixed", RoutingMode::kFixed}};
 inline const Names<CommKind> kCommNames{{"auto", CommKind::kAuto},
                                         {"mpi", CommKind::kMpi},
                                         {"nccl", CommKind::kNccl},

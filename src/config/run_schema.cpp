@@ -40,8 +40,9 @@ Schema<RoutingConfig> routing_schema() {
   Schema<R> schema;
   schema.key(
       "mode", &R::mode, choice(kRoutingModeNames),
-      "exact: each owner receives its ids; fixed: every rank receives all ids, so that sizes are "
-      "constant");
+      "exact: each owner receives its ids; fixed: every rank receives all ids, and GPUs that NCCL "
+      "connects exchange them without their hosts; auto: fixed on such GPUs if its bytes are few, "
+      "otherwise exact");
   schema.key("depth", &R::depth, whole_number(0, 64), "batches routed ahead");
   return schema;
 }

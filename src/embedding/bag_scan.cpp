@@ -126,7 +126,8 @@ void check_and_copy_ids(const EmbeddingLayout& layout, const LocalBags& bags,
     const int64_t count = std::min(kChunk, scan->count - begin);
     const int64_t rows = layout.features[f].rows;
     const int64_t* ids = bags.ids.data() + scan->first + begin;
-    const auto [to, id_bytes] = destinations[f];
+    const auto [to, id_bytes, done] = destinations[f];
+    if (done) continue;
     const bool bad = !to ? find_bad(ids, count, rows)
                      : id_bytes == 8
                          ? copy_and_find_bad(ids, count, rows, static_cast<int64_t*>(to) + begin)

@@ -36,6 +36,7 @@ void scan_offsets(const EmbeddingLayout& layout, const LocalBags& bags, int thre
 struct IdDestination {
   void* ids = nullptr;   ///< null: ids are checked and not copied
   int64_t id_bytes = 8;  ///< 8 for int64, 4 for int32
+  bool done = false;     ///< the feature's ids were checked and copied before
 };
 
 /// Checks all local ids and, in the same pass, copies those of feature f to `destinations[f]`. No

@@ -61,13 +61,8 @@ class FixedRouter final : public Router {
     std::vector<int64_t>& offsets = transfer.layout.receive_offsets;
     const int64_t bytes = offsets_of(transfer.receive_sizes, offsets);
     bytes_sent_ += (world() - 1) * transfer.send_sizes[0];
-    if (transfer.batch.owner.filters_on_device()) {
-      transfer.message = transfer.batch.owner.reserve_message(static_cast<size_t>(bytes));
-    } else {
-      grow(transfer.receive, bytes);
-      transfer.message = transfer.receive.data();
-    }
-    return messages_comm_->start_allgatherv(transfer.send.data(), transfer.message,
+    grow(transfer.receive, bytes);
+    return messages_comm_->start_allgatherv(transfer.send.data(), transfer.receive.data(),
                                             transfer.receive_sizes, offsets);
   }
 
@@ -75,7 +70,7 @@ class FixedRouter final : public Router {
     received_.clear();
     for (int p = 0; p < world(); ++p) {
       const auto source = static_cast<size_t>(p);
-      char* message = transfer.message + transfer.layout.receive_offsets[source];
+      char* message = transfer.receive.data() + transfer.layout.receive_offsets[source];
       open_message({message, static_cast<size_t>(transfer.receive_sizes[source])},
                    static_cast<int64_t>(sent_.size()), samples_of(transfer, p), id_bytes_,
                    received_);
@@ -86,45 +81,7 @@ class FixedRouter final : public Router {
     if (coded || received_.size() != sent_.size() * static_cast<size_t>(world())) {
       throw_damaged_message();
     }
-    transfer.batch.owner.filters_on_device() ? leave_to_device(transfer) : bucket(transfer);
-  }
-
-  /// Lets the device filter each group's ids. The host knows only the number of ids that arrived.
-  void leave_to_device(Transfer& transfer) {
-    OwnerSide& owner = transfer.batch.owner;
-    const auto groups = static_cast<int64_t>(layout_.owner(rank()).groups.size());
-    const auto ranks = static_cast<size_t>(world());
-    owner.parts.clear();
-    owner.part_sizes.clear();
-    for (size_t i = 0; i < sent_.size(); ++i) {
-      for (size_t p = 0; p < ranks; ++p) {
-        const GroupSpan& of = received_[p * sent_.size() + i];
-        IdPart part;
-        part.bags = samples_of(transfer, static_cast<int>(p));
-        part.narrow = id_bytes_ == 4;
-        if (part.bags > 0) {
-          part.ids = owner.on_device(of.ids);
-          const bool listed = of.header.lengths == BagLengths::kListed;
-          part.lengths = listed ? owner.on_device(of.lengths) : nullptr;
-          part.length = of.header.length;
-        }
-        owner.parts.push_back(part);
-        owner.part_sizes.push_back(part.bags > 0 ? of.header.count : 0);
-      }
-    }
-    counts_.assign(static_cast<size_t>(groups), 0);
-    for (int64_t g = 0; g < groups; ++g) {
-      for (int p = 0; p < world(); ++p) counts_[static_cast<size_t>(g)] += span(p, g).header.count;
-    }
-    owner.reserve_filtered(counts_, transfer.batch.global_size);
-    for (int64_t g = 0; g < groups; ++g) {
-      IdFilter& filter = owner.filters[static_cast<size_t>(g)];
-      const auto place =
-          static_cast<size_t>(place_in_message_[static_cast<size_t>(group(g).feature)]);
-      filter.parts = View<const IdPart>(owner.parts).subspan(place * ranks, ranks);
-      filter.first_row = slice_of(g).rows.begin;
-      filter.rows = slice_of(g).rows.size();
-    }
+    bucket(transfer);
   }
 
   void bucket(Transfer& transfer) {
@@ -185,7 +142,7 @@ class FixedRouter final : public Router {
   std::vector<GroupHeader> headers_;
   std::vector<GroupSpan> spans_;
   std::vector<GroupSpan> received_;  ///< source-major
-  std::vector<int64_t> one_word_, word_offsets_, counts_;
+  std::vector<int64_t> one_word_, word_offsets_;
   std::vector<OwnerSide::GroupSize> sizes_;
   std::vector<OwnerSide::GroupBuffer> buffers_;
 };

@@ -22,6 +22,11 @@ class IdStaging {
     packed_.clear();
     reserve_integers(integers);
   }
+  /// Takes an array that was filled before, see StagingBuffer.
+  void adopt(HostArray<char>& filled, size_t bytes) {
+    staging_.adopt(filled, bytes);
+    packed_.clear();
+  }
   void reserve_integers(size_t integers) {
     used_ = 0;
     unpacked_.reserve(integers);

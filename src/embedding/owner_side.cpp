@@ -104,9 +104,16 @@ void OwnerSide::set_whole_groups() {
   samples.assign(pieces.size(), nullptr);
 }
 
-char* OwnerSide::reserve_message(size_t bytes) {
+char* OwnerSide::reserve_block(size_t bytes) {
   staging_.begin(StagingBuffer::bytes_of<char>(bytes));
-  return staging_.take<char>(bytes);
+  char* const block = staging_.take<char>(bytes);
+  own_block_ = block;
+  return block;
+}
+
+char* OwnerSide::reserve_blocks(size_t bytes) {
+  other_blocks_.reserve(bytes);
+  return other_blocks_.data();
 }
 
 void OwnerSide::reserve_filtered(View<const int64_t> counts, int64_t bags) {

@@ -12,7 +12,8 @@ namespace dlrm {
 /// The ids of a global batch that fall into this rank's slices. Pointers are the device's.
 class OwnerSide {
  public:
-  explicit OwnerSide(Device& device) : staging_(device, "routed ids") {}
+  explicit OwnerSide(Device& device)
+      : staging_(device, "routed ids"), other_blocks_(device, 0, "routed ids") {}
 
   /// Removes the previous batch.
   void begin();
@@ -54,10 +55,6 @@ class OwnerSide {
   /// Call it if `pieces` has one piece for each group, with the samples of all ranks.
   void set_whole_groups();
 
-  /// True if a device filters the ids of all ranks. Otherwise the host buckets them.
-  bool filters_on_device() const { return staging_.packs() && !placed_on_host_; }
-  /// The host replaces rows by slots or lists their order, so it needs the ids of each group.
-  void place_on_host() { placed_on_host_ = true; }
   /// For each group, the number of a list of orders of its rows that the device reads, or -1.
   /// Groups of one slice have the same number.
   void order_groups(std::vector<int> list_of_group) { order_of_group_ = std::move(list_of_group); }
@@ -68,12 +65,18 @@ class OwnerSide {
     std::vector<int64_t> first_ids;  ///< the router fills it
   };
   std::vector<RowOrders> orders;
-  /// Reserves host memory for the messages of all ranks, which the device filters.
-  char* reserve_message(size_t bytes);
-  template <class T>
-  T* on_device(T* in_message) const {
-    return staging_.on_device(in_message);
+  /// Returns host memory for the rank's own block of IdBlocks.
+  char* reserve_block(size_t bytes);
+  /// Takes that block from memory that was filled before, which gets the memory of an earlier one.
+  void adopt_block(HostArray<char>& filled, size_t bytes) {
+    own_block_ = filled.data();
+    staging_.adopt(filled, bytes);
   }
+  /// Returns memory of the device for the blocks of the other ranks.
+  char* reserve_blocks(size_t bytes);
+  /// The blocks on the device.
+  const char* own_block() const { return staging_.on_device(own_block_); }
+  const char* other_blocks() const { return other_blocks_.data(); }
   /// Reserves memory of the device for groups that keep at most `counts` ids of `bags` bags. The
   /// caller sets the filters' parts.
   void reserve_filtered(View<const int64_t> counts, int64_t bags);
@@ -106,7 +109,8 @@ class OwnerSide {
   const int64_t* ids_of(const int32_t* staged) const { return unpacked_ + (staged - narrow_); }
 
   IdStaging staging_;
-  bool placed_on_host_ = false;
+  const char* own_block_ = nullptr;  ///< on the host
+  Array<char> other_blocks_;
   std::vector<int> order_of_group_;
   const int32_t* narrow_ = nullptr;    ///< the groups' staged int32, if narrow()
   const int64_t* unpacked_ = nullptr;  ///< the unpacked integers of narrow_

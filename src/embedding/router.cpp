@@ -27,12 +27,13 @@ int64_t offsets_of(const std::vector<int64_t>& bytes, std::vector<int64_t>& offs
 }
 
 Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, int threads,
-               RowPlacement* placement)
+               RowPlacement* placement, Communicator* devices)
     : layout_(layout),
       id_bytes_(id_bytes_of(layout)),
       sizes_comm_(context.comm.duplicate()),
-      messages_comm_(context.comm.duplicate()),
+      messages_comm_(devices ? devices->duplicate() : context.comm.duplicate()),
       threads_(threads),
+      on_devices_(devices != nullptr),
       placement_(placement),
       fit_comm_(placement ? context.comm.duplicate() : nullptr),
       stream_(context.stream),
@@ -46,7 +47,6 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
     transfers_.add_place(context.device);
     Transfer& transfer = transfers_[i];
     if (placement_ || layout.orders_rows()) {
-      transfer.batch.owner.place_on_host();
       transfer.batch.owner.order_groups(orders_of_groups());
     }
     transfer.send_sizes.assign(ranks, 0);
@@ -69,10 +69,16 @@ void Router::find_capacities(int64_t samples) {
   }
 }
 
-void Router::route(const LocalBags& bags) {
+void Router::route(const LocalBags& bags, PackedIds* packed) {
   DLRM_CHECK(!full(), "{} batches are in flight already", in_flight());
+  for (int i = 0; on_devices_ && i < in_flight(); ++i) finish_sizes(transfers_[i]);
   const int threads = threads_for(bags.ids.size());
-  scan_offsets(layout_, bags, threads, scans_);
+  packed_ = packed;
+  if (packed_ && packed_->holds(bags)) {
+    scans_ = packed_->scans;
+  } else {
+    scan_offsets(layout_, bags, threads, scans_);
+  }
   find_capacities(bags.global_size);
   Transfer& transfer = transfers_[in_flight()];
   transfer.batch.begin(bags);
@@ -92,7 +98,9 @@ void Router::poll() {
   bool agrees = true, assembles = true;
   for (int i = 0; i < in_flight(); ++i) {
     Transfer& transfer = transfers_[i];
-    if (transfer.stage == Stage::kSizes && transfer.pending.poll()) begin_messages(transfer);
+    if (transfer.stage == Stage::kSizes && transfer.pending.poll() && !on_devices_) {
+      begin_messages(transfer);
+    }
     // On every rank, later batches' messages start after those of this batch.
     if (transfer.stage == Stage::kSizes) return;
     if (transfer.stage == Stage::kMessages && assembles && transfer.pending.poll()) {
@@ -114,6 +122,7 @@ RoutedBatch& Router::await_oldest() {
   Transfer& transfer = transfers_[0];
   finish(transfer);
   transfer.batch.await(stream_);
+  if (on_devices_) transfer.pending.wait(stream_);
   return transfer.batch;
 }
 
@@ -151,11 +160,14 @@ void Router::pop(bool updated) {
   transfers_.pop();
 }
 
+void Router::finish_sizes(Transfer& transfer) {
+  if (transfer.stage != Stage::kSizes) return;
+  transfer.pending.wait();
+  begin_messages(transfer);
+}
+
 void Router::finish_exchange(Transfer& transfer) {
-  if (transfer.stage == Stage::kSizes) {
-    transfer.pending.wait();
-    begin_messages(transfer);
-  }
+  finish_sizes(transfer);
   if (transfer.stage == Stage::kMessages) {
     transfer.pending.wait();
     finish_messages(transfer);
@@ -177,6 +189,8 @@ void Router::finish(Transfer& transfer) {
 void Router::begin_messages(Transfer& transfer) {
   transfer.pending = start_messages(transfer);
   transfer.stage = Stage::kMessages;
+  // The host knows the sizes. Only the device waits for the messages.
+  if (on_devices_) finish_messages(transfer);
 }
 
 void Router::finish_messages(Transfer& transfer) {
@@ -262,7 +276,7 @@ void Router::arrive(Transfer& transfer) {
         *std::max_element(transfer.needed_by_rank.begin(), transfer.needed_by_rank.end());
     transfer.batch.requester.staging().send(*copies_);
   }
-  transfer.batch.owner.staging().send(*copies_);
+  if (!on_devices_) transfer.batch.owner.staging().send(*copies_);
   transfer.stage = Stage::kArrived;
 }
 

@@ -9,6 +9,7 @@
 #include "bag_scan.h"
 #include "layout.h"
 #include "list_capacities.h"
+#include "packed_ids.h"
 #include "ring.h"
 #include "routed_batch.h"
 #include "tiers/row_placement.h"
@@ -18,24 +19,29 @@ namespace dlrm {
 /// Checks ids and sends them to the owners of their rows, some batches ahead. If rows are on
 /// several ranks, a batch needs two exchanges: sizes (one int64 for each pair of ranks), then
 /// messages. Each kind has its own communicator, so that all ranks start the batches' exchanges in
-/// the same order. poll() advances both. All of this runs on the host. The router has its own
-/// stream, which copies staged arrays to a device.
+/// the same order. poll() advances both. All of this runs on the host, except that devices may
+/// exchange the messages. The router has its own stream, which copies staged arrays to a device.
 class Router {
  public:
   /// At most `capacity` batches may be in flight. `placement` is null if no rank caches rows.
+  /// `devices`: the communicator of devices that exchange the messages, or null. All ranks start
+  /// its calls in one order, so a batch's messages start when the next one is routed, or awaited.
   Router(Context& context, const EmbeddingLayout& layout, int capacity, int threads,
-         RowPlacement* placement);
+         RowPlacement* placement, Communicator* devices = nullptr);
   virtual ~Router();
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
   /// From now on the sizes of batches on a device recur: lists of ids and vectors get capacities,
-  /// which grow if a batch does not fit. Only sizes with *fixed* routing still depend on the
-  /// lengths of bags. No batch is in flight. All ranks make this call or none.
+  /// which grow if a batch does not fit. Only sizes of make_fixed_router() still depend on
+  /// the ids. No batch is in flight. All ranks make this call or none.
   virtual void keep_sizes() { kept_ids_.start(); }
   /// Checks the local bags of the next batch and starts to send them. If it throws, nothing has
   /// changed.
-  void route(const LocalBags& bags);
+  /// `packed`: null, or what pack() has made of them.
+  void route(const LocalBags& bags, PackedIds* packed = nullptr);
+  /// See ShardedEmbeddings::pack().
+  virtual void pack(const LocalBags&, std::shared_ptr<PackedIds>&) const {}
   void poll();
   /// Returns the oldest batch with all its ids. Blocks the host until they arrive. Makes the
   /// context's stream wait for their copy.
@@ -67,8 +73,7 @@ class Router {
     RoutedBatch batch;
     Stage stage = Stage::kArrived;
     std::vector<char> send, receive;
-    char* message = nullptr;  ///< receives the messages of all ranks, if not `receive`
-    std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank
+    std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank, unless devices exchange
     ExchangeLayout sizes_layout, layout;
     int64_t placed_as = 0;  ///< number of the batch in the placement
     FastNeed fast_needed;   ///< 0 bytes: the rows fit
@@ -77,7 +82,7 @@ class Router {
   };
 
   /// Reserves memory for the bags that this rank keeps. Sets the destinations of ids that are
-  /// copied unchanged.
+  /// copied unchanged. packed() may hold the bags.
   virtual void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
                        std::vector<IdDestination>& destinations) = 0;
   /// Writes the messages and send_sizes. All ids have been checked.
@@ -89,6 +94,10 @@ class Router {
   /// Makes the owner's groups from the received messages.
   virtual void assemble(Transfer& transfer) = 0;
 
+  /// During route().
+  PackedIds* packed() const { return packed_; }
+  /// The stream that copies staged arrays.
+  Stream& copies() { return *copies_; }
   int rank() const { return messages_comm_->rank(); }
   int world() const { return messages_comm_->size(); }
   /// Samples of rank `source` in the transfer's batch.
@@ -108,6 +117,7 @@ class Router {
 
   void find_capacities(int64_t samples);
   void begin_messages(Transfer& transfer);
+  void finish_sizes(Transfer& transfer);
   void finish_messages(Transfer& transfer);
   std::vector<int> orders_of_groups() const;
   /// Of ordered slices: counts the ids of intervals, and lists the orders of resident rows.
@@ -123,6 +133,7 @@ class Router {
   void finish(Transfer& transfer);
 
   const int threads_;
+  const bool on_devices_;
   RowPlacement* const placement_;
   std::unique_ptr<Communicator> fit_comm_;  ///< if there is a placement
   std::vector<int64_t> need_sizes_, need_offsets_;
@@ -131,6 +142,7 @@ class Router {
   Stream& stream_;
   std::unique_ptr<Stream> copies_;  ///< copies staged arrays to the device
   std::vector<BagScan> scans_;
+  PackedIds* packed_ = nullptr;
   ListCapacities kept_ids_;  ///< by feature
   std::vector<IdDestination> destinations_;
   std::vector<int64_t> rows_;  ///< working memory of list_orders()
@@ -152,10 +164,13 @@ std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayou
 /// *exact*: the host buckets ids by owner. Each owner receives only the ids of its rows.
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads, RowPlacement* placement);
-/// *fixed*: every rank receives every sharded feature's ids and keeps those of its rows. If memory
-/// is on a device and no rank caches or orders rows, the device filters them. The host then knows
-/// only the number of ids that arrived.
+/// *fixed*: every rank receives every sharded feature's ids and keeps those of its rows.
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads, RowPlacement* placement);
+/// In either mode, if every bag is returned and the host neither caches nor orders rows: devices
+/// send every sharded feature's ids to each other and keep those of their rows (FilterIds). Hosts
+/// only count them.
+std::unique_ptr<Router> make_device_router(Context& context, const EmbeddingLayout& layout,
+                                           int capacity, int threads, RowPlacement* placement);
 
 }  // namespace dlrm

@@ -1,6 +1,7 @@
 #include "dlrm/embedding/sharded_embeddings.h"
 
 #include "dlrm/core/error.h"
+#include "dlrm/plan/id_exchange.h"
 
 #include "bag_lookup.h"
 #include "bag_pooling.h"
@@ -14,9 +15,17 @@
 namespace dlrm {
 namespace {
 
+bool routes_on_devices(const Context& context, const LocalTables& tables) {
+  const EmbeddingOptions& options = tables.options();
+  return !context.device.host_visible_memory() && !context.device_comm().blocks_host() &&
+         devices_exchange_ids(options.tables, options.routing.mode, options.optimizer.type,
+                              tables.plan());
+}
+
 std::unique_ptr<Router> make_router(Context& context, Ops& ops, const LocalTables& tables) {
   const RoutingConfig& routing = tables.options().routing;
   const auto make = pools_locally(tables.layout())        ? make_local_router
+                    : routes_on_devices(context, tables)  ? make_device_router
                     : routing.mode == RoutingMode::kFixed ? make_fixed_router
                                                           : make_exact_router;
   const int threads = context.threads > 0 ? context.threads : ops.threads();
@@ -107,7 +116,11 @@ void ShardedEmbeddings::sum_gradients_in(View<float> place) {
   parts_->replicas.sum_gradients_in(place);
 }
 
-void ShardedEmbeddings::route(const LocalBags& bags) {
+void ShardedEmbeddings::pack(const LocalBags& bags, std::shared_ptr<PackedIds>& packed) const {
+  parts_->router->pack(bags, packed);
+}
+
+void ShardedEmbeddings::route(const LocalBags& bags, PackedIds* packed) {
   const EmbeddingOptions& options = parts_->tables.options();
   if (parts_->router->full()) {
     throw run_error("route(): {} batches are in flight; routing.depth {} allows {}", in_flight(),
@@ -124,7 +137,7 @@ void ShardedEmbeddings::route(const LocalBags& bags) {
                       bags.local.begin, bags.local.end, bags.global_size, expected.begin,
                       expected.end);
   }
-  parts_->router->route(bags);
+  parts_->router->route(bags, packed);
 }
 
 int ShardedEmbeddings::in_flight() const { return parts_->router->in_flight(); }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/launches.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
@@ -235,10 +236,10 @@ std::string machine_lines(const RunConfig& config, const Plan& plan, const PlanO
                     step.local_bytes / kMiB, step.network_bytes / kMiB);
 }
 
-/// How the host gives a GPU the work of a step: as graphs, or operation by operation. The same for
-/// all plans of so many ranks.
-std::string launch_line(const RunConfig& config, int world) {
+/// How the host gives a GPU the work of a step: as graphs, or operation by operation.
+std::string launch_line(const RunConfig& config, const Plan& plan) {
   if (!plans_for_gpu(config)) return "";
+  const int world = plan.world;
   const bool staged = config.comm == CommKind::kStaged || config.comm == CommKind::kMpi;
   if (world > 1 && staged) {
     return "steps are queued operation by operation, because vectors pass through the host\n";
@@ -247,11 +248,14 @@ std::string launch_line(const RunConfig& config, int world) {
   if (world > 1 && config.comm == CommKind::kAuto) {
     conditions.push_back("if NCCL connects the ranks");
   }
-  if (world > 1 && config.routing.mode == RoutingMode::kFixed) {
-    conditions.push_back("unless bags vary in length (fixed routing)");
+  if (world > 1 && config.routing.mode == RoutingMode::kFixed &&
+      !devices_exchange_ids(config, plan)) {
+    conditions.push_back("unless the numbers of ids vary (fixed routing on the hosts)");
   }
-  return fmt::format("steps are launched as graphs{}{}\n", conditions.empty() ? "" : " ",
-                     fmt::join(conditions, ", "));
+  return fmt::format(
+      "steps are launched as graphs{}{}\n{}", conditions.empty() ? "" : " ",
+      fmt::join(conditions, ", "),
+      devices_exchange_ids(config, plan) ? "GPUs exchange the ids themselves\n" : "");
 }
 
 /// "50", or "50 to 52", of all ranks.
@@ -373,7 +377,7 @@ void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
   const PlanRatios ratios = plan_ratios(config, plan, options);
   text += fmt::format("heaviest rank over a lower bound: cost {:.2f}, memory {:.2f}\n", ratios.cost,
                       ratios.memory);
-  text += launch_line(config, plan.world);
+  text += launch_line(config, plan);
   text += launches_line(config, plan);
   bool fits = true;
   text += describe_memory(config, plan, options, &fits);

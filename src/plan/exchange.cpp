@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/message_bytes.h"
 
@@ -20,6 +21,7 @@ int64_t samples_of(const RunConfig& config, int rank, int world) {
 }
 
 int64_t rounded(double count) { return std::llround(count); }
+double real(int64_t value) { return static_cast<double>(value); }
 
 const TableConfig& table_of(const RunConfig& config, int table) {
   return config.model.tables[static_cast<size_t>(table)];
@@ -68,7 +70,7 @@ std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan,
     flow.floats += floats;
     flow.vector_bytes += floats * static_cast<double>(size_of(vector_type(config, shard)));
     if (shares_ids(plan, i)) continue;
-    if (config.routing.mode == RoutingMode::kExact) add_heads(table, shard.rows, sizes, flow);
+    if (config.routing.mode != RoutingMode::kFixed) add_heads(table, shard.rows, sizes, flow);
     flow.ids += hotness_of(table) * static_cast<double>(shard.rows.size()) /
                 static_cast<double>(table.rows);
   }
@@ -157,12 +159,16 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
   if (config.routing.mode == RoutingMode::kFixed) gather_ids(config, plan, sizes, flows);
   const NodeSumBytes sums = node_sum_bytes(config, plan);
   const int64_t id_bytes = id_bytes_of(config, plan);
+  const bool on_devices = devices_exchange_ids(config, plan);
   const auto message = [&](const OwnerFlow& flow, int64_t samples) {
+    if (on_devices) return real(id_block_bytes(config.model.tables, plan, samples));
     const auto heads = flow.heads.find(samples);
     return static_cast<double>(
         id_message_bytes(heads == flow.heads.end() ? 0 : rounded(heads->second), 0, samples,
                          rounded(flow.ids * static_cast<double>(samples)), id_bytes));
   };
+  const int64_t size_bytes =
+      on_devices ? id_block_size_bytes(config.model.tables, plan) : kSizeBytes;
   std::map<int64_t, double> to_all;
   double floats = 0, vector_bytes = 0;
   for (const OwnerFlow& flow : flows) {
@@ -175,7 +181,7 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
     RankLoad& load = loads[static_cast<size_t>(rank)];
     const OwnerFlow& own = flows[static_cast<size_t>(rank)];
     const int64_t samples = samples_of(config, rank, plan.world);
-    const double announced = static_cast<double>(kSizeBytes) * (plan.world - 1);
+    const double announced = real(size_bytes) * (plan.world - 1);
     double from_all = 0;
     for (const auto& [size, ranks] : sizes) from_all += ranks * message(own, size);
     const double requested = static_cast<double>(samples) * (floats - own.floats);

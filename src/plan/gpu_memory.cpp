@@ -7,6 +7,7 @@
 
 #include "dlrm/core/partition.h"
 #include "dlrm/plan/traffic.h"
+#include "dlrm/wire/message_bytes.h"
 
 namespace dlrm {
 namespace {
@@ -32,7 +33,7 @@ Room room_of(const RunConfig& config, const TableConfig& table, int64_t rows, in
                local = real(samples) / lists;
   for (const FeatureConfig& feature : table.features) {
     double ids = local * real(feature.hotness);
-    if (config.routing.mode != RoutingMode::kFixed && rows != table.rows) {
+    if (rows != table.rows) {
       ids = gpu_list_room(ids * real(rows) / real(table.rows));
     }
     const bool lists_bags =
@@ -89,10 +90,10 @@ double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
 double gpu_list_room(double count) { return 1.25 * (count + 4 + 7 * std::sqrt(count)); }
 
 double gpu_message_bytes(const RunConfig& config, const TableConfig& table) {
-  if (config.routing.mode != RoutingMode::kFixed) return 0;
   const double batch = real(config.train.global_batch_size);
   return in_flight(config) * batch *
-         (8 * hotness_of(table) + 4.0 * static_cast<double>(table.features.size()));
+         (static_cast<double>(wire_id_bytes(table.rows)) * hotness_of(table) +
+          4.0 * static_cast<double>(table.features.size()));
 }
 
 double gpu_replicated_bytes(const TableConfig& table, int world) {

@@ -29,11 +29,12 @@ double gpu_key_bytes(const ModelConfig& model);
 /// Memory for the ids of `samples` samples of `sources` ranks in `rows` of a table. Each of the
 /// batches in flight takes 4 bytes per id as received, 8 as used, and 16 per offset. All batches
 /// share 24 bytes of segments, the memory for sorting (keys and bags before, after and between),
-/// and the sums of long segments. With *fixed* routing all of the table's ids may be of these rows.
+/// and the sums of long segments.
 double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                         int64_t samples, int sources, double key_bytes);
 
-/// *fixed* routing: the messages of all ranks with a table's ids, in the batches in flight.
+/// If devices exchange ids: the blocks of all ranks with a table's ids and the lengths of its bags,
+/// in the batches in flight.
 double gpu_message_bytes(const RunConfig& config, const TableConfig& table);
 
 /// Memory of a data-parallel table on several ranks: gradients by row and their flags, [rows, dim +

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "dlrm/core/partition.h"
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/node_sums.h"
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/gradient_buckets.h"
@@ -141,6 +142,7 @@ class TableLaunches {
         plan_(plan),
         shards_(static_cast<size_t>(plan.world)),
         sums_(node_sums(config.model.tables, config.routing.mode, plan)),
+        selects_ids_(devices_exchange_ids(config, plan)),
         parts_(parts_of_vectors()),
         sent_gradient_(config.sent_types().backward) {
     for (const NodeSum& sum : sums_) {
@@ -160,6 +162,7 @@ class TableLaunches {
     if (plan_.world == 1) return 0;
     int count = plan_.data_parallel.empty() ? 0 : 1;
     if (!plan_.shards.empty()) count += parts_.count() + 1;
+    if (!plan_.shards.empty() && selects_ids_) ++count;
     if (cuts_columns_) ++count;
     return sums_.empty() ? count : count + 2;
   }
@@ -242,8 +245,11 @@ class TableLaunches {
     } else {
       const bool fixed = config_.routing.mode == RoutingMode::kFixed;
       if (copied && most_rows_ <= kMostInt32) add(1, 0, 0, all);
-      if (!mine.empty() && !fixed && wire_id_bytes(most_sharded_rows_) == 4) add(1, 0, 0, all);
-      if (!mine.empty() && fixed) add(3, 2, 0, all);
+      if (!mine.empty() && selects_ids_) {
+        add(3, 2, 0, all);
+      } else if (!mine.empty() && !fixed && wire_id_bytes(most_sharded_rows_) == 4) {
+        add(1, 0, 0, all);
+      }
     }
     add(2, 0, 1, all);
   }
@@ -357,7 +363,6 @@ class TableLaunches {
   double ids_of(const Shard& shard) const {
     const TableConfig& table = table_of(shard.table);
     const double ids = static_cast<double>(config_.train.global_batch_size) * hotness_of(table);
-    if (config_.routing.mode == RoutingMode::kFixed) return ids;
     return ids * static_cast<double>(shard.rows.size()) / static_cast<double>(table.rows);
   }
 
@@ -367,6 +372,7 @@ class TableLaunches {
   const Plan& plan_;
   std::vector<std::vector<Shard>> shards_;  ///< by rank
   const std::vector<NodeSum> sums_;
+  const bool selects_ids_;  ///< devices exchange the ids
   const ReturnedParts parts_;
   std::set<ShardKey> summed_;
   const DType sent_gradient_;

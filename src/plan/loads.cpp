@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "dlrm/plan/cache_size.h"
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/plan/traffic.h"
 
@@ -236,6 +237,7 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   const std::vector<NodeSum> sums = node_sums(config.model.tables, config.routing.mode, plan);
   add_node_sums(config, sums, plan.world, memory);
   add_caches(config, plan, memory);
+  const bool on_devices = devices_exchange_ids(config, plan);
   double list_bytes = 0;   // per sample, of all shards
   double id_messages = 0;  // per sample, received by every rank
   for (size_t i = 0; i < plan.shards.size(); ++i) {
@@ -243,7 +245,7 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
     if (!shares_ids(plan, i)) list_bytes += returned_list_bytes(config, table, shard.rows, 1);
     const bool first = shard.rows.begin == 0 && shard.columns.begin == 0;
-    if (plans_for_gpu(config) && first) id_messages += gpu_message_bytes(config, table);
+    if (on_devices && first) id_messages += gpu_message_bytes(config, table);
   }
   RankMemory replicated;
   for (int t : plan.data_parallel) {

@@ -93,7 +93,7 @@ double id_bytes_per_sample(const TableConfig& table, Range rows) {
 }
 
 double returned_share(RoutingMode mode, int64_t hotness, Range rows, int64_t table_rows) {
-  if (mode != RoutingMode::kExact || rows.size() == table_rows) return 1;
+  if (mode == RoutingMode::kFixed || rows.size() == table_rows) return 1;
   const double share = share_of_bags(static_cast<double>(hotness), share_of(rows, table_rows));
   return share < kMostOfTheBags ? share : 1;
 }

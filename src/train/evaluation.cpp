@@ -2,6 +2,8 @@
 
 #include "dlrm/train/step_ahead.h"
 
+#include "packing_source.h"
+
 namespace dlrm {
 
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
@@ -9,7 +11,8 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
                                    const TakePredictions& take, EvaluationSlices* slices) {
   Span span(context.trace, "evaluate");
   const int64_t batches = source.plan().batches_per_epoch();
-  Prefetcher prefetcher(source, 0, batches, data.workers, data.prefetch);
+  const PackingSource packing(source, trainer.embeddings());
+  Prefetcher prefetcher(packing, 0, batches, data.workers, data.prefetch);
   std::vector<float> probabilities;
   TargetList targets;
   int64_t routed = 0;

@@ -63,7 +63,7 @@ void GraphStep::count_step() {
   gave_up_ = true;
   context_.log.info(
       "none of the first {} steps was launched as a graph: every batch had sizes of its own, which "
-      "happens with fixed routing of bags of varying length",
+      "happens with fixed routing on the hosts",
       trial_steps_);
 }
 

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "dlrm/core/utc.h"
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/train/execution.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/trace_file.h"
@@ -109,6 +110,10 @@ PlannedRun plan_run(const Context& context, const RunConfig& config, const Start
   run.planned = with_known_device(run.trained, known);
   run.plan = choose_plan(comm, context.log, run.planned, start, known);
   check_alike(comm, run.plan, config.model);
+  if (!context.device_comm().blocks_host()) {
+    run.planned.routing.mode = chosen_routing(run.planned, run.plan, known);
+    run.trained.routing.mode = run.planned.routing.mode;
+  }
   check_memory(context.log, run.planned, run.plan, known);
   if (comm.rank() == 0) {
     fmt::print(stderr, "{}{}\n", describe_choice(config, run.trained),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "packing_source.h"
+
 namespace dlrm {
 namespace {
 
@@ -51,7 +53,8 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   evaluate_if_due(progress, total, stop);
   if (progress.stopped || is_enough(evaluations_, config_.eval)) return;
   keep_hot_rows(progress.step, total, stop);
-  Prefetcher batches(train_, progress.step, total, config_.data.workers, config_.data.prefetch);
+  const PackingSource packing(train_, trainer_.embeddings());
+  Prefetcher batches(packing, progress.step, total, config_.data.workers, config_.data.prefetch);
   const CpuUsage usage;
   const SentBytes sent_before = sent_bytes();
   evaluations_sent_ = {};

@@ -13,6 +13,7 @@
 #include "dlrm/device/transfer.h"
 #include "dlrm/embedding/sharded_embeddings.h"
 
+#include "comm/nccl_comm.h"
 #include "comm/staged/staged_comm.h"
 #include "guarded_device.h"
 #include "plain_tables.h"
@@ -56,7 +57,9 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimize
 }
 
 /// A rank of a test on a GPU instead of a CPU.
-struct OnGpu {};
+struct OnGpu {
+  bool nccl = false;  ///< vectors do not pass through the host
+};
 
 /// A rank of a test: its device, operations and context.
 struct Rank {
@@ -68,11 +71,12 @@ struct Rank {
         context{*device, *stream, comm, trace, log},
         ops(threads == 0 ? make_reference_ops(*device, *stream)
                          : make_cpu_ops(*device, *stream, threads)) {}
-  Rank(Communicator& comm, OnGpu)
+  Rank(Communicator& comm, OnGpu on)
       : device(make_cuda_device(0)),
         stream(device->make_stream()),
         log(comm.rank()),
-        gpu_comm(comm::make_staged_comm(comm, *device)),
+        gpu_comm(on.nccl ? comm::make_nccl_comm(comm, *device)
+                         : comm::make_staged_comm(comm, *device)),
         context{*device, *stream, comm, trace, log, gpu_comm.get()},
         ops(make_cuda_ops(*device, *stream, CudaOpsOptions())) {}
 

@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"96e2ca7a90229136", "baec7cb384d7ca9f", "16a4c75c62a2f5de",
-                                      "2314bfc7ca834ded", "d881e944616e1076", "404c83d3d6d315eb",
-                                      "f237b038d92f3efd", "7ef739efb8501299", "be73be744ce4b180",
-                                      "b5c3d8eb1cb98cf5", "e6ea2e904c197ea8", "c857b68ca1dae695"}));
+            (std::vector<std::string>{"69086a500c4d5d90", "a5219fad755f9e71", "d72905ddd1585db3",
+                                      "cf7d27d082749dee", "2f9b005f7b1100b6", "c73a33948a388f41",
+                                      "ea8e5f8fe005e9e5", "3b21db209750a21c", "7eaf3ad636e0db38",
+                                      "ee6bb09bbb809edd", "3eea9b096148527a", "db88acb3facf82c6"}));
 }
 
 }  // namespace

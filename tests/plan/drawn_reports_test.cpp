@@ -168,7 +168,7 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
   }
   EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "4dbef401acf516dd"},
                                                         {"chosen batch", "a4868cf53a49defa"},
-                                                        {"chosen caches", "cb84d438b6598d06"},
+                                                        {"chosen caches", "10dd9a069c483645"},
                                                         {"largest", "38ac011e76c62b41"},
                                                         {"limited report", "612ab9ae57a482a7"},
                                                         {"machine report", "aceef302a807971d"},

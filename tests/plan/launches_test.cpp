@@ -1,6 +1,8 @@
 // What plans of the configs of this repository say about the launches of a step on GPUs.
 #include "dlrm/plan/launches.h"
 
+#include "dlrm/plan/id_exchange.h"
+
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -38,24 +40,23 @@ int most_launches(const RunConfig& config, const Plan& plan) {
   return most;
 }
 
-constexpr std::array kStrategies = {Strategy::kTable, Strategy::kRow, Strategy::kColumn,
-                                    Strategy::kGrid};
+constexpr std::array kStrategies = {Strategy::kAuto, Strategy::kTable, Strategy::kRow,
+                                    Strategy::kColumn, Strategy::kGrid};
 
-TEST(LaunchesOfConfigs, WhetherStepsAreGraphsDoesNotDependOnThePlan) {
+TEST(LaunchesOfConfigs, StepsAreGraphsUnlessHostsFindAllIds) {
   const std::vector<RunConfig> configs = all_configs();
   EXPECT_GE(configs.size(), 15u);
   for (RunConfig config : configs) {
     for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
       config.routing.mode = mode;
-      config.sharding.strategy = Strategy::kAuto;
-      const std::string line = launched(config, make_plan(config, 8));
-      EXPECT_EQ(line, mode == RoutingMode::kExact
-                          ? "steps are launched as graphs"
-                          : "steps are launched as graphs unless bags vary in length (fixed "
-                            "routing)");
       for (const Strategy strategy : kStrategies) {
         config.sharding.strategy = strategy;
-        EXPECT_EQ(launched(config, make_plan(config, 8)), line);
+        const Plan plan = make_plan(config, 8);
+        const bool varies = mode == RoutingMode::kFixed && !devices_exchange_ids(config, plan);
+        EXPECT_EQ(launched(config, plan),
+                  varies ? "steps are launched as graphs unless the numbers of ids vary (fixed "
+                           "routing on the hosts)"
+                         : "steps are launched as graphs");
       }
     }
   }

@@ -212,9 +212,10 @@ TEST(RoutedBytes, OnAGpuListsOfIdsInCutRowsHaveCapacities) {
   EXPECT_DOUBLE_EQ(routed_bytes(config, a, 100, 4, 2), on_gpu_routed(2, 12, 10, 4, 8));
   // Two ranks have 2 samples each, with bags of 1 and 2 ids.
   const double ids = 2 * 1.25 * ((1 + 4 + 7) + (2 + 4 + 7 * std::sqrt(2)));
-  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 50, 4, 2), on_gpu_routed(2, ids, 10, 4, 8));
-  config.routing.mode = RoutingMode::kFixed;
-  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 50, 4, 2), on_gpu_routed(2, 12, 10, 4, 8));
+  for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
+    config.routing.mode = mode;
+    EXPECT_DOUBLE_EQ(routed_bytes(config, a, 50, 4, 2), on_gpu_routed(2, ids, 10, 4, 8));
+  }
 }
 
 TEST(RoutedBytes, OnAGpuOffsetsOfListedBagsCount) {
@@ -246,10 +247,10 @@ TEST(ReturnedListBytes, OnlyFeaturesWithLessThanAnIdABagHaveLists) {
   EXPECT_EQ(returned_list_bytes(config, t, {0, 4}, 5), 0);
 }
 
-TEST(GpuMessageBytes, OnlyFixedRoutingReceivesAllIds) {
+TEST(GpuMessageBytes, AreIdsAndLengthsOfTheBatchesInFlight) {
   RunConfig config = on_gpu(three_tables());
-  EXPECT_EQ(gpu_message_bytes(config, config.model.tables[0]), 0);
-  config.routing.mode = RoutingMode::kFixed;
+  EXPECT_EQ(gpu_message_bytes(config, config.model.tables[0]), 2 * 5 * (4 * 3 + 4 * 2));
+  config.model.tables[0].rows = (int64_t{1} << 31) + 1;
   EXPECT_EQ(gpu_message_bytes(config, config.model.tables[0]), 2 * 5 * (8 * 3 + 4 * 2));
 }
 
@@ -413,16 +414,11 @@ INSTANTIATE_TEST_SUITE_P(Devices, MemoryOfTwoRanks,
 
 TEST(RankMemory, FixedRoutingOnAGpuReceivesTheIdsOfATableOnce) {
   RunConfig config = on_gpu(config_of({table("t", 10, 8, {3})}, 4));
-  const Plan plan{2,
-                  {{0, {0, 5}, {0, 4}, 0},
-                   {0, {0, 5}, {4, 8}, 0},
-                   {0, {5, 10}, {0, 4}, 1},
-                   {0, {5, 10}, {4, 8}, 1}},
-                  {}};
+  const Plan plan{2, {{0, {0, 5}, {0, 8}, 0}, {0, {5, 10}, {0, 8}, 1}}, {}};
   config.routing.mode = RoutingMode::kFixed;
   const TableConfig& t = config.model.tables[0];
   for (const RankMemory& memory : rank_memory(config, plan)) {
-    EXPECT_DOUBLE_EQ(memory.routing, routed_bytes(config, t, 5, 4, 2) + 2 * 4 * (8 * 3 + 4));
+    EXPECT_DOUBLE_EQ(memory.routing, routed_bytes(config, t, 5, 4, 2) + 2 * 4 * (4 * 3 + 4));
   }
 }
 
@@ -430,7 +426,7 @@ TEST(RankMemory, FixedRoutingOnAGpuReceivesTheIdsOfAWholeTable) {
   RunConfig config = on_gpu(config_of({table("t", 10, 8, {3})}, 4));
   config.routing.mode = RoutingMode::kFixed;
   const Plan plan{2, {{0, {0, 10}, {0, 8}, 1}}, {}};
-  EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].routing, 2 * 4 * (8 * 3 + 4));
+  EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].routing, 2 * 4 * (4 * 3 + 4));
 }
 
 TEST(RankMemory, ColumnsOfRowwiseAdagradOnAGpuExchangeSquares) {

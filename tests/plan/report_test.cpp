@@ -140,9 +140,13 @@ TEST(Report, OfAGpuSaysHowStepsAreLaunched) {
   EXPECT_EQ(line(plan_of_cuts()), "");
   config.device = DeviceKind::kCuda;
   config.routing.mode = RoutingMode::kFixed;
+  EXPECT_THAT(report(config, plan_of_cuts(), {}),
+              HasSubstr("steps are launched as graphs if NCCL connects the ranks\n"
+                        "GPUs exchange the ids themselves\n"));
+  config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
   EXPECT_EQ(line(plan_of_cuts()),
-            "steps are launched as graphs if NCCL connects the ranks, unless bags vary in length "
-            "(fixed routing)");
+            "steps are launched as graphs if NCCL connects the ranks, unless the numbers of ids "
+            "vary (fixed routing on the hosts)");
   config.comm = CommKind::kNccl;
   config.routing.mode = RoutingMode::kExact;
   EXPECT_EQ(line(plan_of_cuts()), "steps are launched as graphs");

@@ -7,6 +7,7 @@
 #include "dlrm/plan/launches.h"
 #include "dlrm/plan/simulate.h"
 
+#include "plan/simulate/step_work.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -101,6 +102,30 @@ TEST_F(SimulatedGpu, TheHostRoutesBesideTheDevice) {
   EXPECT_NEAR(with(3 * device, 8), device, 1e-9);
   config_.train.threads = 2;
   EXPECT_NEAR(with(12 * device, 8), 6 * device, 1e-9);
+}
+
+TEST_F(SimulatedGpu, TheHostRoutesNoIdsThatDevicesExchange) {
+  json machine = fast_gpu();
+  machine["route_id_seconds"] = 1;
+  config_.sharding.tables = {{"c", Strategy::kDataParallel}};
+  EXPECT_NEAR(simulate(2, machine).step, 32 * 6, 1e-6);
+  config_.routing.mode = RoutingMode::kFixed;
+  EXPECT_NEAR(simulate(2, machine).step, 32 * 2, 1e-6);  // the two ids of table c
+}
+
+/// Each device reads the ids of its tables twice, those of both ranks.
+TEST_F(SimulatedGpu, DevicesThatExchangeIdsReadThemAll) {
+  std::ofstream(path_) << fast_gpu();
+  config_.sharding.tables = {{"b", Strategy::kDataParallel}, {"c", Strategy::kDataParallel}};
+  const Plan whole = plan(2);
+  ASSERT_EQ(whole.shards.size(), 1u);
+  const auto owner = static_cast<size_t>(whole.shards[0].rank);
+  const auto bytes = [&](RoutingMode mode, size_t rank) {
+    config_.routing.mode = mode;
+    return step_work(config_, whole, options_).ranks[rank].forward_bytes;
+  };
+  EXPECT_EQ(bytes(RoutingMode::kFixed, owner) - bytes(RoutingMode::kExact, owner), 2 * 64 * 3 * 4);
+  EXPECT_EQ(bytes(RoutingMode::kFixed, 1 - owner), bytes(RoutingMode::kExact, 1 - owner));
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ MAY_ASK_FOR_ONE_RANK = {
     "src/plan/describe.cpp": "says how steps of several ranks are launched",
     "src/plan/exchange.cpp": "buffers of exchanges take no memory without peers",
     "src/plan/gpu_memory.cpp": "NCCL takes no memory without peers",
+    "src/plan/id_exchange.cpp": "says that one rank exchanges no ids",
     "src/plan/launches.cpp": "counts what one rank launches, which exchanges nothing",
     "src/plan/make_plan.cpp": "chooses the placement of tables",
     "src/app/preflight/trials.cpp": "reports that one rank exchanges nothing",

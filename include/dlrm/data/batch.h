@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "dlrm/core/partition.h"
@@ -19,6 +20,7 @@ struct Batch {
   std::vector<int64_t> ids;      ///< feature-major, then sample, then position in the bag
   std::vector<int64_t> offsets;  ///< [features·b + 1], into ids
   int64_t dropped = 0;           ///< invalid ids left out
+  std::shared_ptr<void> packed;  ///< of a PackingSource; sources keep it
 
   int64_t size() const { return local.size(); }
 };

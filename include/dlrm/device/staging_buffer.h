@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "dlrm/device/device.h"
 
@@ -13,7 +14,9 @@ namespace dlrm {
 ///
 /// Use:
 ///   begin(bytes)       empties the buffer; the caller then takes and fills arrays
-///   send(copies)       queues the copy to the device on stream `copies`
+///   adopt(filled)      instead of both: takes an array that the caller has filled
+///   send(copies)       queues the copy to the device on stream `copies`, which waits until the
+///                      arrays are unused
 ///   await(stream)      makes `stream` wait for that copy
 ///   release(stream)    marks the arrays as unused once the work queued on `stream` so far is done
 class StagingBuffer {
@@ -45,6 +48,15 @@ class StagingBuffer {
     if (bytes > on_device_.size()) on_device_.reserve(host_.size());
   }
 
+  /// Exchanges the host's buffer with `filled`, whose first `bytes` are the only array. Blocks like
+  /// begin(). The device's memory must differ from the host's.
+  void adopt(HostArray<char>& filled, size_t bytes) {
+    begin(0);
+    std::swap(host_, filled);
+    used_ = bytes;
+    on_device_.reserve(bytes);
+  }
+
   /// The next array, on the host. begin() must have reserved bytes_of<T>(count) for it.
   template <class T>
   T* take(size_t count) {
@@ -63,8 +75,9 @@ class StagingBuffer {
   }
 
   void send(Stream& copies) {
-    if (device_->host_visible_memory() || used_ == 0) return;
+    if (device_->host_visible_memory()) return;
     copies.wait(*released_);
+    if (used_ == 0) return;
     device_->copy(on_device_.data(), host_.data(), used_, copies);
     copies.record(*sent_);
     awaited_ = false;

@@ -24,6 +24,9 @@ struct LocalBags {
   View<const int64_t> offsets;  ///< [features·b + 1] into ids, from any first id
 };
 
+/// See ShardedEmbeddings::pack().
+struct PackedIds;
+
 struct EmbeddingOptions {
   std::vector<TableConfig> tables;
   OptimizerConfig optimizer;
@@ -70,9 +73,9 @@ class ShardedEmbeddings {
 
   /// From now on batches of the same number of samples mostly have equal keys, although their ids
   /// differ: lists of ids and vectors get room for some more than they have, and what a batch needs
-  /// more is kept for those after it. Results stay bitwise the same. With *fixed* routing keys
-  /// still depend on the lengths of bags. No batch may be in flight. All ranks make this call or
-  /// none.
+  /// more is kept for those after it. Results stay bitwise the same. With *fixed* routing on
+  /// the hosts keys still depend on the numbers of ids. No batch may be in flight. All ranks make
+  /// this call or none.
   void keep_sizes();
 
   /// From now on E of b samples is written to the first b rows of `e` [largest local batch, W],
@@ -91,7 +94,13 @@ class ShardedEmbeddings {
   /// Checks ids, buckets them by owner, and starts their exchange on a communicator of its own.
   /// Copies the data that it needs, so `bags` may change afterwards. Throws usage_error naming
   /// sample, feature and id if an id is outside its table.
-  void route(const LocalBags& bags);
+  /// `packed`: null, or the object that pack() has filled for these bags or others.
+  void route(const LocalBags& bags, PackedIds* packed = nullptr);
+  /// Optional: does most of the host's work of route() before it, on any thread. Several threads
+  /// may pack different bags, also while others call route(). `packed` keeps memory, so it should
+  /// be used again for later bags. If devices exchange no ids (plan/id_exchange.h) it stays null.
+  /// Throws as route() does. `bags` must not change before route().
+  void pack(const LocalBags& bags, std::shared_ptr<PackedIds>& packed) const;
   /// Batches routed and not dropped yet.
   int in_flight() const;
   /// Waits until the oldest batch's ids are on their owners, and its cached rows in the fast tier.

@@ -10,7 +10,8 @@ namespace dlrm {
 /// of libraries (products, sorts, prefix sums, activations of cuDNN), f: fills.
 ///
 /// ids      k for the ids that arrived, if they are int32, and k for those of data-parallel tables;
-///          f + 2k to check them; with *fixed* routing 3k + 2l to select those of the rank's rows.
+///          f + 2k to check them; if devices exchange ids (plan/id_exchange.h), 3k + 2l to select
+///          those of the rank's rows, instead of the first k.
 /// lookup   k for each part of the vectors that is returned, type of vectors, and memory of rows,
 ///          and for data-parallel tables, which share the launch if there is one part. If vectors
 ///          travel in fp16, k for each part.
@@ -36,7 +37,8 @@ namespace dlrm {
 ///          data-parallel tables. 2k to find values that are not finite, and k for the dense
 ///          update; with a rule for whole tensors 3k for each. With node sums 3k.
 ///
-/// Collectives are the parts of the vectors (wire/returned_parts.h), their gradients, the gradients
+/// Collectives are the ids if devices exchange them, the parts of the vectors
+/// (wire/returned_parts.h), their gradients, the gradients
 /// of data-parallel tables, those of dense layers in at most two buckets, the sums of squares of a
 /// row-wise rule, and two for node sums. Gradients in bf16 are two for each bucket, and 3k.
 ///

@@ -35,6 +35,16 @@ inline int64_t group_header_bytes(int64_t number) {
 int64_t id_message_bytes(int64_t head_bytes, int64_t length_lists, int64_t samples, int64_t ids,
                          int64_t id_bytes);
 
+/// A rank's block of ids that devices exchange (embedding/id_blocks.h): each feature's ids start at
+/// a multiple of so many bytes. Hosts tell each other so many int64 for each feature, and one for
+/// each piece of its rows if they are cut.
+inline constexpr int64_t kIdBlockAlign = 16;
+inline constexpr int64_t kIdBlockSizes = 3;
+
+inline int64_t aligned_id_block(int64_t bytes) {
+  return (bytes + kIdBlockAlign - 1) / kIdBlockAlign * kIdBlockAlign;
+}
+
 /// A rank's message of unique rows and their gradients to each other rank: 8 bytes per table for
 /// its count, 8 per row and 4 per float, padded to 8.
 int64_t pairs_message_bytes(int64_t tables, int64_t rows, int64_t floats);

@@ -41,7 +41,7 @@ StepGraph::Point StepGraph::route() {
   const Point bucketed =
       tasks_.speed().gpu
           ? tasks_.keep_busy("route", RankTasks::kHost, after, tasks_.threads(),
-                             [&](size_t r) { return work_.ranks[r].sent_ids * an_id; })
+                             [&](size_t r) { return work_.ranks[r].routed_ids * an_id; })
           : compute("route", RankTasks::kHost, after, [&](const RankWork& rank) {
               return Demand{rank.route_bytes, 0, 0, rank.sent_ids * an_id};
             });

@@ -4,8 +4,11 @@
 #include <map>
 #include <utility>
 
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/launches.h"
+#include "dlrm/plan/traffic.h"
 #include "dlrm/wire/gradient_buckets.h"
+#include "dlrm/wire/message_bytes.h"
 
 #include "cost.h"
 #include "exchange.h"
@@ -44,6 +47,17 @@ void add_table(const TableWork& work, const CostModel& cost, RankWork& rank) {
   rank.sort_bytes += (1 - kRequesterPart) * cost.routing_bytes(work);
 }
 
+/// A device reads the ids of all rows twice, to select those of its shards.
+void add_selections(const RunConfig& config, const Plan& plan, std::vector<RankWork>& ranks) {
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    if (shares_ids(plan, i)) continue;
+    const TableConfig& table = config.model.tables[static_cast<size_t>(plan.shards[i].table)];
+    const double ids = static_cast<double>(config.train.global_batch_size) * hotness_of(table);
+    ranks[static_cast<size_t>(plan.shards[i].rank)].forward_bytes +=
+        2 * ids * static_cast<double>(wire_id_bytes(table.rows));
+  }
+}
+
 std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const CostModel& cost) {
   std::vector<RankWork> ranks(static_cast<size_t>(plan.world));
   ShardWorks works(config, cost);
@@ -55,11 +69,20 @@ std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const 
     rank.update_bytes += own.read_gradient_bytes() + own.updated_row_bytes();
   }
   const double ids = config.model.lookups_per_sample();
+  double host_ids = ids;
+  if (devices_exchange_ids(config, plan)) {
+    host_ids = 0;
+    for (const int t : plan.data_parallel) {
+      host_ids += hotness_of(config.model.tables[static_cast<size_t>(t)]);
+    }
+    add_selections(config, plan, ranks);
+  }
   for (int r = 0; r < plan.world; ++r) {
     RankWork& rank = ranks[static_cast<size_t>(r)];
     const Range local = part_of(config.train.global_batch_size, r, plan.world);
     rank.samples = static_cast<double>(local.size());
     rank.sent_ids = ids * rank.samples;
+    rank.routed_ids = host_ids * rank.samples;
     rank.route_bytes = kRequesterPart * cost.speed().routing_bytes_per_id * rank.sent_ids;
   }
   for (const int t : plan.data_parallel) {

@@ -13,6 +13,7 @@ struct RankWork {
   double samples = 0;        ///< of its local batch
   double shards = 0;         ///< and copies of tables
   double sent_ids = 0;       ///< of its samples
+  double routed_ids = 0;     ///< of these, those that a GPU's host routes or copies
   double received_ids = 0;   ///< of its rows
   double route_bytes = 0;    ///< ids of its samples are bucketed
   double forward_bytes = 0;  ///< lookups

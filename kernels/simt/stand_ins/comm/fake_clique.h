@@ -42,7 +42,9 @@ struct Clique {
   bool aborted = false;
   std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
   std::map<uint64_t, Gathering> gatherings;
-  std::shared_ptr<FakeMail> late_mail;  // for calls that meet their peers when they run
+  // For calls that meet their peers when they run: captured ones, and those between processes. NCCL
+  // keeps the order of the host's calls, so a call never meets one of another graph's launch.
+  std::shared_ptr<FakeMail> late_mail, uncaptured_mail;
 };
 
 enum class Kind { kSend, kReceive, kAllReduce };

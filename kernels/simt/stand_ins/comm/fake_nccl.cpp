@@ -95,7 +95,12 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   const std::lock_guard inside(clique->mutex);
   clique->ranks = ranks;
   clique->number = number & 0x7fffffffu;
-  if (!clique->late_mail) clique->late_mail = std::make_shared<FakeMail>(ranks, folder_of(number));
+  if (!clique->late_mail) {
+    const std::string folder = folder_of(number);
+    clique->late_mail = std::make_shared<FakeMail>(ranks, folder);
+    clique->uncaptured_mail =
+        std::make_shared<FakeMail>(ranks, folder.empty() ? "" : folder + "/uncaptured");
+  }
   ++clique->joined;
   *comm = new ncclComm{.clique = clique, .rank = rank, .open_group = group_of_thread};
   if (clique->late_mail->between_processes()) {
@@ -141,6 +146,7 @@ ncclResult_t comm_abort(ncclComm_t comm) {
     const std::lock_guard lock(comm->clique->mutex);
     comm->clique->aborted = true;
     comm->clique->late_mail->end();
+    comm->clique->uncaptured_mail->end();
   }
   wait_for_graphs(*comm, "abort");
   note_nccl_call("abort", comm->thread);
@@ -183,8 +189,9 @@ bool is_captured(const Op& op) {
 
 /// Queues `ops`, or captures them into a graph. They meet the peers' operations when they run.
 void queue_late(const ncclComm& comm, const std::vector<Op>& ops) {
-  FakeMail& mail = *comm.clique->late_mail;
-  const FakeMail::Owner owner = is_captured(ops.front()) ? comm.graphs : nullptr;
+  const bool captured = is_captured(ops.front());
+  FakeMail& mail = captured ? *comm.clique->late_mail : *comm.clique->uncaptured_mail;
+  const FakeMail::Owner owner = captured ? comm.graphs : nullptr;
   for (const Op& op : ops) {  // a group's sends do not wait for its receives
     const size_t bytes = op.count * width_of(op.type);
     if (op.kind == Kind::kSend) mail.send(comm.rank, op.peer, op.send, bytes, op.stream, owner);

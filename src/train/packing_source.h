@@ -1,0 +1,32 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "dlrm/data/batch_source.h"
+#include "dlrm/embedding/sharded_embeddings.h"
+
+namespace dlrm {
+
+/// The batches of another source. The thread that loads one also packs its ids.
+class PackingSource final : public BatchSource {
+ public:
+  PackingSource(const BatchSource& source, const ShardedEmbeddings& embeddings)
+      : source_(source), embeddings_(embeddings) {}
+
+  const BatchPlan& plan() const override { return source_.plan(); }
+  void load(int64_t t, Batch& batch) const override {
+    auto packed = std::static_pointer_cast<PackedIds>(std::move(batch.packed));
+    source_.load(t, batch);
+    embeddings_.pack({batch.local, batch.global_size, batch.ids, batch.offsets}, packed);
+    batch.packed = std::move(packed);
+  }
+  void will_need(int64_t t) const override { source_.will_need(t); }
+  std::string describe() const override { return source_.describe(); }
+
+ private:
+  const BatchSource& source_;
+  const ShardedEmbeddings& embeddings_;
+};
+
+}  // namespace dlrm

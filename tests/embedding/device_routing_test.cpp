@@ -1,0 +1,219 @@
+// Ids that devices exchange, through NCCL's stand-in: the bits, bytes and keys of batches.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/plan/id_exchange.h"
+#include "dlrm/plan/plan.h"
+
+#include "embedding/packed_ids.h"
+#include "training.h"
+
+namespace dlrm::testing {
+namespace {
+
+/// Also batches that leave ranks without samples, and batches of a few lengths.
+const std::vector<int64_t> kBatches{13, 2, 16, 5, 13, 16, 1, 13};
+
+struct Case {
+  const char* plan;
+  int ranks;
+  OptimizerRule rule = OptimizerRule::kRowwiseAdagrad;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.plan << c.ranks; }
+
+class DeviceRouting : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "this build has no GPU";
+  }
+  /// On one rank, the row shards of two.
+  Plan plan() const {
+    Plan plan = plan_of(GetParam().plan, tables_, std::max(GetParam().ranks, 2));
+    if (GetParam().ranks > 1) return plan;
+    plan.world = 1;
+    for (Shard& shard : plan.shards) shard.rank = 0;
+    return plan;
+  }
+  EmbeddingOptions options(OptimizerRule rule) const {
+    EmbeddingOptions options = options_for(tables_, rule);
+    options.routing.mode = RoutingMode::kFixed;
+    return options;
+  }
+
+  const Tables tables_ = odd_tables(Pooling::kMean);
+};
+
+/// Bags in memory of their own, which another thread packs.
+struct PackedBatch {
+  std::vector<int64_t> ids, offsets;
+  std::shared_ptr<PackedIds> packed;
+
+  void route_in(ShardedEmbeddings& embeddings, const Communicator& comm, const MadeUpBags& bags,
+                int64_t step, int64_t samples) {
+    const Range local = part_of(samples, comm.rank(), comm.size());
+    ids.clear(), offsets.clear();
+    bags.fill(step, local.begin, local.end, ids, offsets);
+    const LocalBags all{local, samples, ids, offsets};
+    std::thread([&] { embeddings.pack(all, packed); }).join();
+    embeddings.route(all, packed.get());
+  }
+};
+
+/// As train_all(), on GPUs.
+Tensors trained(const Plan& plan, const EmbeddingOptions& options, const MadeUpBags& bags,
+                bool nccl, bool keeps_sizes = false, bool packs = false) {
+  Tensors result;
+  run_on_threads(plan.world, [&](Communicator& comm) {
+    Rank rank(comm, OnGpu{nccl});
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+    if (keeps_sizes) embeddings.keep_sizes();
+    size_t routed = 0;
+    PackedBatch batch;
+    for (size_t t = 0; t < kBatches.size(); ++t) {
+      while (routed < kBatches.size() && embeddings.in_flight() <= options.routing.depth) {
+        const auto step = static_cast<int64_t>(routed);
+        packs ? batch.route_in(embeddings, comm, bags, step, kBatches[routed])
+              : route(embeddings, comm, bags, step, kBatches[routed]);
+        ++routed;
+      }
+      train(embeddings, rank.context, static_cast<int64_t>(t), kBatches[t], options.optimizer.lr);
+    }
+    const Tensors tensors = gather(comm, embeddings);
+    if (comm.rank() == 0) result = tensors;
+  });
+  return result;
+}
+
+TEST_P(DeviceRouting, TrainsToTheBitsOfHostsThatRoute) {
+  const MadeUpBags bags(tables_);
+  EmbeddingOptions with = options(GetParam().rule);
+  ASSERT_TRUE(devices_exchange_ids(tables_, with.routing.mode, GetParam().rule, plan()));
+  EmbeddingOptions exact = with;
+  exact.routing.mode = RoutingMode::kExact;
+  const Tensors expected = trained(plan(), exact, bags, /*nccl=*/false);
+  for (const int depth : {0, 3}) {
+    with.routing.depth = depth;
+    EXPECT_EQ(trained(plan(), with, bags, true, /*keeps_sizes=*/depth > 0), expected) << depth;
+  }
+  with.routing.depth = 1;
+  EXPECT_EQ(trained(plan(), with, bags, true, /*keeps_sizes=*/true, /*packs=*/true), expected);
+}
+
+TEST_P(DeviceRouting, PacksAllButTheFirstBatchesAhead) {
+  EmbeddingOptions with = options(OptimizerRule::kSgd);
+  const MadeUpBags bags(tables_);
+  run_on_threads(plan().world, [&](Communicator& comm) {
+    Rank rank(comm, OnGpu{/*nccl=*/true});
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, with, plan());
+    embeddings.keep_sizes();
+    PackedBatch batch;
+    std::vector<char> packed;
+    for (int64_t t = 0; t < 12; ++t) {
+      batch.route_in(embeddings, comm, bags, 0, 40);
+      embeddings.pack({part_of(40, comm.rank(), comm.size()), 40, batch.ids, batch.offsets},
+                      batch.packed);
+      packed.push_back(batch.packed->ready);
+      embeddings.drop();
+    }
+    EXPECT_EQ(std::count(packed.begin() + 2, packed.end(), 1), 10);
+  });
+}
+
+TEST_P(DeviceRouting, ABadIdIsRefusedByTheThreadThatPacks) {
+  const EmbeddingOptions with = options(OptimizerRule::kSgd);
+  const MadeUpBags bags(tables_);
+  run_on_threads(plan().world, [&](Communicator& comm) {
+    Rank rank(comm, OnGpu{/*nccl=*/true});
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, with, plan());
+    const Range local = part_of(16, comm.rank(), comm.size());
+    std::vector<int64_t> ids, offsets;
+    bags.fill(0, local.begin, local.end, ids, offsets);
+    const LocalBags all{local, 16, ids, offsets};
+    std::shared_ptr<PackedIds> packed;
+    embeddings.pack(all, packed);
+    embeddings.route(all, packed.get());
+    ids[0] = 37;  // of table "plain" with 37 rows
+    if (plan().data_parallel.empty()) {
+      EXPECT_THROW(embeddings.pack(all, packed), Error);
+    }
+    embeddings.drop();
+    EXPECT_THROW(embeddings.route(all, packed.get()), Error);
+  });
+}
+
+TEST_P(DeviceRouting, SendsThePlannedBytes) {
+  const EmbeddingOptions with = options(OptimizerRule::kSgd);
+  RunConfig config;
+  config.device = DeviceKind::kCuda;
+  config.comm = CommKind::kNccl;
+  config.model.tables = tables_;
+  config.train.global_batch_size = 13;
+  config.routing = with.routing;
+  const std::vector<RankLoad> loads = rank_loads(config, plan());
+  const MadeUpBags bags(tables_, /*variable=*/false);
+  run_on_threads(plan().world, [&](Communicator& comm) {
+    Rank rank(comm, OnGpu{/*nccl=*/true});
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, with, plan());
+    route(embeddings, comm, bags, 0, 13);
+    train(embeddings, rank.context, 0, 13, 0.1);
+    const double planned = loads[static_cast<size_t>(comm.rank())].ids_sent_bytes;
+    EXPECT_EQ(static_cast<double>(embeddings.traffic().ids), planned);
+  });
+}
+
+/// The ids and lengths of bags differ from batch to batch.
+TEST_P(DeviceRouting, GivesBatchesOfOtherIdsTheSameKey) {
+  constexpr int64_t kSteps = 80, kSamples = 40, kWarm = 40;
+  EmbeddingOptions with = options(OptimizerRule::kSgd);
+  with.routing.depth = 0;
+  const MadeUpBags bags(tables_);
+  std::vector<std::atomic<bool>> is_new(kSteps);
+  run_on_threads(plan().world, [&](Communicator& comm) {
+    Rank rank(comm, OnGpu{/*nccl=*/true});
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, with, plan());
+    embeddings.keep_sizes();
+    std::vector<uint64_t> key, before;
+    for (int64_t t = 0; t < kSteps; ++t) {
+      route(embeddings, comm, bags, t, kSamples);
+      embeddings.await_ids();
+      key.clear();
+      embeddings.append_key(key);
+      if (key != before) is_new[static_cast<size_t>(t)] = true;
+      before = key;
+      embeddings.drop();
+    }
+  });
+  EXPECT_LE(std::count(is_new.begin() + kWarm, is_new.end(), true), 3);
+}
+
+TEST_P(DeviceRouting, ADroppedBatchChangesNoRow) {
+  EmbeddingOptions with = options(OptimizerRule::kSgd);
+  with.routing.depth = 2;
+  const MadeUpBags bags(tables_);
+  run_on_threads(plan().world, [&](Communicator& comm) {
+    Rank rank(comm, OnGpu{/*nccl=*/true});
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, with, plan());
+    ShardedEmbeddings untouched(rank.context, *rank.ops, with, plan());
+    for (int64_t t = 0; t < 3; ++t) route(embeddings, comm, bags, t, 9);
+    for (int64_t t = 0; t < 3; ++t) embeddings.drop();
+    for (ShardedEmbeddings* each : {&embeddings, &untouched}) {
+      route(*each, comm, bags, 4, 13);
+      train(*each, rank.context, 0, 13, 0.1);
+    }
+    EXPECT_EQ(gather(comm, embeddings), gather(comm, untouched));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Embedding, DeviceRouting,
+                         ::testing::Values(Case{"table", 2}, Case{"column", 2},
+                                           Case{"data_parallel", 2}, Case{"row", 1},
+                                           Case{"table", 4}, Case{"row", 3},
+                                           Case{"grid", 4, OptimizerRule::kAdagrad},
+                                           Case{"ragged", 3, OptimizerRule::kAdam}));
+
+}  // namespace
+}  // namespace dlrm::testing
