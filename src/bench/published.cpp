@@ -9,6 +9,7 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/file.h"
 #include "dlrm/core/printable.h"
+#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/plan.h"
 
 namespace dlrm::bench {
@@ -91,9 +92,10 @@ PublishedResult compare_published(const PublishedTimes& times, const std::string
   options.ranks_per_node = result.machine.speed.ranks_per_node;
   options.gpu = result.machine.speed.gpu;
   for (const PublishedTimes::Point& point : times.points) {
-    const RunConfig config = load_config(point.config, {"sharding.machine=" + machine});
+    RunConfig config = load_config(point.config, {"sharding.machine=" + machine});
     const Plan placed = memory_balanced_plan(config.model, point.ranks, times.largest_slice);
     const Plan plan = make_plan(config, point.ranks, options);
+    config.routing.mode = chosen_routing(with_known_device(config, options), plan, options);
     result.points.push_back({point,
                              1e3 * simulate_unfused_step(config, placed, options, times.costs).step,
                              1e3 * simulate_step(config, plan, options).step});

@@ -59,6 +59,10 @@ TEST(ChosenRouting, IsFixedIfTheIdsOfAllRanksAreFewerBytesThanVectors) {
   EXPECT_EQ(chosen_routing(config, whole_tables(2), {}), kFixed);
   EXPECT_EQ(chosen_routing(config, whole_tables(3), {}), kFixed);  // 3 · 12 ≤ 40 floats
   EXPECT_EQ(chosen_routing(config, whole_tables(4), {}), kExact);
+  PlanOptions options;
+  options.ranks_per_node = 4;
+  EXPECT_EQ(chosen_routing(config, whole_tables(4), options), kFixed);
+  EXPECT_EQ(chosen_routing(config, whole_tables(5), options), kExact);
   config.routing.mode = kFixed;
   EXPECT_EQ(chosen_routing(config, whole_tables(4), {}), kFixed);
   config.routing.mode = kExact;

@@ -14,9 +14,9 @@ bool devices_exchange_ids(const std::vector<TableConfig>& tables, RoutingMode mo
 bool devices_exchange_ids(const RunConfig& config, const Plan& plan);
 
 /// The mode of a run of this plan: `config.routing.mode`. If that is auto, *fixed* where devices
-/// exchange the ids, these are at most as many bytes as the vectors of a rank's samples in fp32,
-/// row shards return at most 1/16 more vectors than with *exact*, and memory suffices. Otherwise
-/// *exact*.
+/// exchange the ids, row shards return at most 1/16 more vectors than with *exact*, and memory
+/// suffices, if all ranks are on a node, or the ids that a rank receives are at most as many bytes
+/// as the vectors of its samples in fp32. Otherwise *exact*.
 RoutingMode chosen_routing(const RunConfig& config, const Plan& plan, const PlanOptions& options);
 
 /// Bytes of a rank's block of ids for `samples` samples, if devices_exchange_ids(). Bags have the
