@@ -180,8 +180,8 @@ class Nodes {
     }
   }
 
-  /// An exchange carries vectors before the loss and their gradients after it. Shares of sums are
-  /// bytes; gradients of data-parallel tables alone have a size of their own.
+  /// An exchange carries vectors before the loss, their gradients after it, and otherwise ids.
+  /// Shares of sums are bytes; gradients of data-parallel tables alone have a size of their own.
   PartOfStep part_of_collective(const Node& node, TimelineOperation& operation) const {
     double bytes = 0;
     bool sum = false;
@@ -197,7 +197,7 @@ class Nodes {
     if (sum) return {StepPart::kDenseSum, bytes};
     if (operation.place.stage == "backward") return {StepPart::kGradientExchange, 1};
     if (operation.place.stage == "lookup") return {StepPart::kVectorExchange, 1};
-    return {};
+    return {StepPart::kIdExchange, 1};
   }
 
   const RecordedSteps& steps_;

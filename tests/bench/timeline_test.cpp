@@ -79,6 +79,7 @@ TEST(Timeline, CountsProductsAndCollectives) {
     EXPECT_EQ(count(r, StepPart::kWeightGradients, step), 2 * 7);
     EXPECT_EQ(count(r, StepPart::kVectorExchange, step), 1);
     EXPECT_EQ(count(r, StepPart::kGradientExchange, step), 1);
+    EXPECT_EQ(count(r, StepPart::kIdExchange, step), 1);
     EXPECT_EQ(count(r, StepPart::kCopySum, step), 1);
     EXPECT_EQ(count(r, StepPart::kDenseSum, step), 1);
   }

@@ -28,8 +28,9 @@ enum class StepPart : uint8_t {
   // Collectives.
   kVectorExchange,
   kGradientExchange,
-  kDenseSum,  ///< of a bucket of dense gradients
-  kCopySum,   ///< of gradients of data-parallel tables
+  kIdExchange,  ///< of a later batch, by devices
+  kDenseSum,    ///< of a bucket of dense gradients
+  kCopySum,     ///< of gradients of data-parallel tables
 };
 
 /// One operation of a recorded step.

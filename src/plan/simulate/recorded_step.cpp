@@ -79,6 +79,8 @@ class PartWork {
         return with_node_sums(work_.pooled);
       case StepPart::kGradientExchange:
         return with_node_sums(work_.gradients);
+      case StepPart::kIdExchange:
+        return work_.ids;
       case StepPart::kCopySum:
         return work_.replicas;
       case StepPart::kDenseSum: {
