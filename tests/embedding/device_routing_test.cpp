@@ -9,6 +9,7 @@
 #include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/plan.h"
 
+#include "batch_keys.h"
 #include "embedding/packed_ids.h"
 #include "training.h"
 
@@ -182,14 +183,10 @@ TEST_P(DeviceRouting, GivesBatchesOfOtherIdsTheSameKey) {
     Rank rank(comm, OnGpu{/*nccl=*/true});
     ShardedEmbeddings embeddings(rank.context, *rank.ops, with, plan());
     embeddings.keep_sizes();
-    std::vector<uint64_t> key, before;
+    std::vector<uint64_t> last;
     for (int64_t t = 0; t < kSteps; ++t) {
       route(embeddings, comm, bags, t, kSamples);
-      embeddings.await_ids();
-      key.clear();
-      embeddings.append_key(key);
-      if (key != before) is_new[static_cast<size_t>(t)] = true;
-      before = key;
+      if (has_new_key(embeddings, last)) is_new[static_cast<size_t>(t)] = true;
       embeddings.drop();
     }
   });

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "batch_keys.h"
 #include "training.h"
 
 namespace dlrm::testing {
@@ -50,14 +51,10 @@ int64_t new_keys(const Plan& plan, const EmbeddingOptions& options, const MadeUp
     Rank rank(comm);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
     if (keeps_sizes) embeddings.keep_sizes();
-    std::vector<uint64_t> key, before;
+    std::vector<uint64_t> last;
     for (int64_t t = 0; t < kSteps; ++t) {
       route(embeddings, comm, bags, t, kSamples);
-      embeddings.await_ids();
-      key.clear();
-      embeddings.append_key(key);
-      if (key != before) is_new[static_cast<size_t>(t)] = true;
-      before = key;
+      if (has_new_key(embeddings, last)) is_new[static_cast<size_t>(t)] = true;
       train(embeddings, comm, t, kSamples, 0.1);
     }
   });
