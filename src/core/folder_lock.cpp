@@ -15,6 +15,7 @@
 
 #include "dlrm/core/background_thread.h"
 #include "dlrm/core/error.h"
+#include "dlrm/core/host_name.h"
 
 namespace dlrm {
 
@@ -61,13 +62,11 @@ std::string start_time(int64_t ticks) {
 }
 
 std::string own_identity() {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
   const int64_t ticks = start_ticks("self");
   std::random_device random;
   return fmt::format(
       "host {}\npid {}\nstarted {}\nboot {}\nnamespace {}\nticks {}\ntoken {:08x}{:08x}\n",
-      host.data(), getpid(), start_time(ticks), first_line("/proc/sys/kernel/random/boot_id"),
+      host_name(), getpid(), start_time(ticks), first_line("/proc/sys/kernel/random/boot_id"),
       pid_namespace(), ticks, random(), random());
 }
 
@@ -175,9 +174,14 @@ bool FolderLock::open_and_lock() {
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   struct stat info {};
   if (fd_ < 0 || ::fstat(fd_, &info) != 0) {
-    throw run_error("{}: cannot open: {}", path_, std::strerror(errno));
+    const int why = errno;
+    close();
+    throw run_error("{}: cannot open: {}", path_, std::strerror(why));
   }
-  if (!S_ISREG(info.st_mode)) throw run_error("{}: is not a regular file", path_);
+  if (!S_ISREG(info.st_mode)) {
+    close();
+    throw run_error("{}: is not a regular file", path_);
+  }
   struct flock whole {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
