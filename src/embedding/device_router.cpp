@@ -2,8 +2,6 @@
 #include <cstring>
 #include <mutex>
 
-#include "dlrm/core/error.h"
-
 #include "id_blocks.h"
 #include "router.h"
 
@@ -34,9 +32,9 @@ class DeviceRouter final : public Router {
     packed->words.resize(static_cast<size_t>(blocks_.words()));
     blocks_.describe(packed->scans, packed->words);
     std::vector<IdBlocks::Place> places;
-    packed->bytes = blocks_.place(packed->words, bags.local.size(), places);
-    if (static_cast<size_t>(packed->bytes) > packed->memory.size()) return;
-    std::vector<IdDestination> destinations(layout_.features.size(), {nullptr, 8, true});
+    const int64_t bytes = blocks_.place(packed->words, bags.local.size(), places);
+    if (static_cast<size_t>(bytes) > packed->memory.size()) return;
+    std::vector<IdDestination> destinations(layout_.features.size());
     char* const block = packed->memory.data();
     send_to(block, places, destinations);
     keep(*packed, destinations);
@@ -202,7 +200,6 @@ class DeviceRouter final : public Router {
     for (int p = 0; p < world(); ++p) {
       const auto source = static_cast<size_t>(p);
       const int64_t samples = samples_of(transfer, p);
-      if (samples == 0) continue;
       const View<const int64_t> words = words_of(transfer, p);
       blocks_.place(words, samples, places_);
       const char* const block =
@@ -214,7 +211,7 @@ class DeviceRouter final : public Router {
         part.ids = block + places_[i].ids;
         part.bags = samples;
         part.narrow = id_bytes_ == 4;
-        part.length = static_cast<int32_t>(std::max<int64_t>(length, 0));
+        part.length = static_cast<int32_t>(length);
         if (length < 0) part.lengths = reinterpret_cast<const int32_t*>(block + places_[i].lengths);
         owner.part_sizes[i * ranks + source] = capacity;
       }
@@ -244,8 +241,7 @@ class DeviceRouter final : public Router {
 }  // namespace
 
 std::unique_ptr<Router> make_device_router(Context& context, const EmbeddingLayout& layout,
-                                           int capacity, int threads, RowPlacement* placement) {
-  DLRM_CHECK(!placement, "the host places rows");
+                                           int capacity, int threads, RowPlacement*) {
   return std::make_unique<DeviceRouter>(context, layout, capacity, threads);
 }
 

@@ -49,7 +49,6 @@ int64_t IdBlocks::ids_in(View<const int64_t> words, size_t feature, Range rows) 
 int64_t IdBlocks::place(View<const int64_t> words, int64_t samples,
                         std::vector<Place>& places) const {
   places.assign(sent_.size(), {});
-  if (samples == 0) return 0;
   int64_t next = 0;
   for (size_t i = 0; i < sent_.size(); ++i) {
     if (sizes(words, i).length >= 0) continue;
@@ -82,19 +81,13 @@ void IdBlocks::count(const LocalBags& bags, const std::vector<BagScan>& scans, i
     const TableCuts& table = cuts_of(sent_[i]);
     const BagScan& scan = scans[sent_[i]];
     const int64_t* const ids = bags.ids.data() + scan.first;
-    const auto pieces = static_cast<size_t>(table.pieces());
+    const int64_t pieces = table.pieces();
     int64_t* const counts = words.data() + first_piece_[i];
     const int64_t chunks = (scan.count + kIdsAChunk - 1) / kIdsAChunk;
-#pragma omp parallel num_threads(threads)
-    {
-      std::vector<int64_t> mine(pieces, 0);
-#pragma omp for schedule(static)
-      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-        const int64_t end = std::min((chunk + 1) * kIdsAChunk, scan.count);
-        for (int64_t k = chunk * kIdsAChunk; k < end; ++k) ++mine[table.piece_of(ids[k])];
-      }
-#pragma omp critical
-      for (size_t p = 0; p < pieces; ++p) counts[p] += mine[p];
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : counts[:pieces])
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const int64_t end = std::min((chunk + 1) * kIdsAChunk, scan.count);
+      for (int64_t k = chunk * kIdsAChunk; k < end; ++k) ++counts[table.piece_of(ids[k])];
     }
   }
 }
@@ -102,13 +95,12 @@ void IdBlocks::count(const LocalBags& bags, const std::vector<BagScan>& scans, i
 void IdBlocks::write_lengths(const LocalBags& bags, const std::vector<BagScan>& scans,
                              const std::vector<Place>& places, int threads, char* block) const {
   const int64_t b = bags.local.size();
-  if (b == 0) return;
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (size_t i = 0; i < sent_.size(); ++i) {
     const BagScan& scan = scans[sent_[i]];
+    if (scan.length >= 0) continue;
     std::memset(block + places[i].ids + scan.count * id_bytes_, 0,
                 static_cast<size_t>((scan.capacity - scan.count) * id_bytes_));
-    if (scan.length >= 0) continue;
     const int64_t* const offsets = feature_offsets(bags, sent_[i]);
     auto* const lengths = reinterpret_cast<int32_t*>(block + places[i].lengths);
     for (int64_t s = 0; s < b; ++s) lengths[s] = static_cast<int32_t>(offsets[s + 1] - offsets[s]);

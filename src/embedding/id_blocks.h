@@ -53,7 +53,7 @@ class IdBlocks {
     int64_t lengths = 0;  ///< if bags differ
     int64_t ids = 0;
   };
-  /// Sets the places of sent(). Returns the bytes of the block, 0 without samples.
+  /// Sets the places of sent(). Returns the bytes of the block.
   int64_t place(View<const int64_t> words, int64_t samples, std::vector<Place>& places) const;
 
   /// Writes the sizes of local bags to `words`.

@@ -23,7 +23,6 @@ struct PackedIds {
   bool ready = false;
   const int64_t* ids = nullptr;
   int64_t global_size = 0;
-  int64_t bytes = 0;  ///< of the block
   std::vector<BagScan> scans;
   std::vector<int64_t> words;
   std::vector<int32_t> kept;  ///< the ids of replicated tables, by feature

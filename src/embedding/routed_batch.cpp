@@ -23,6 +23,7 @@ void RoutedBatch::append_key(std::vector<uint64_t>& key) const {
     count(part.bags);
     count(part.length);
   }
+  for (const int64_t ids : owner.part_sizes) count(ids);
   for (const std::vector<IdGroup>* groups : {&owner.pieces, &requester.kept}) {
     for (const IdGroup& group : *groups) {
       address(group.ids);

@@ -104,29 +104,97 @@ TEST_P(DeviceRouting, TrainsToTheBitsOfHostsThatRoute) {
   EXPECT_EQ(trained(plan(), with, bags, true, /*keeps_sizes=*/true, /*packs=*/true), expected);
 }
 
-/// The block of a batch that was packed ahead becomes the router's, which returns another one.
-TEST_P(DeviceRouting, TakesPackedBlocksOnceTheirSizesRecur) {
+/// Routes packed batches of these sizes in turn. Returns how many of the last 30 the router took:
+/// the block of such a batch becomes the router's, which returns another one.
+int taken_blocks(ShardedEmbeddings& embeddings, const Communicator& comm, const MadeUpBags& bags,
+                 const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> ids, offsets;
+  std::shared_ptr<PackedIds> packed;
+  int taken = 0;
+  for (int64_t t = 0; t < 60; ++t) {
+    const int64_t samples = sizes[static_cast<size_t>(t) % sizes.size()];
+    const Range local = part_of(samples, comm.rank(), comm.size());
+    ids.clear(), offsets.clear();
+    bags.fill(t, local.begin, local.end, ids, offsets);
+    embeddings.pack({local, samples, ids, offsets}, packed);
+    const char* const block = packed->memory.data();
+    embeddings.route({local, samples, ids, offsets}, packed.get());
+    taken += t >= 30 && packed->memory.data() != block;
+    embeddings.drop();
+  }
+  return taken;
+}
+
+TEST_P(DeviceRouting, TakesPackedBlocks) {
   const EmbeddingOptions with = options(OptimizerRule::kSgd);
-  const MadeUpBags bags(tables_);
+  const MadeUpBags bags(tables_), equal_bags(tables_, /*variable=*/false);
+  const bool has_block = !plan().shards.empty();
+  run_on_threads(plan().world, [&](Communicator& comm) {
+    Rank rank(comm, OnGpu{/*nccl=*/true});
+    ShardedEmbeddings kept(rank.context, *rank.ops, with, plan());
+    kept.keep_sizes();
+    // Once sizes recur.
+    EXPECT_GE(taken_blocks(kept, comm, bags, {40}), has_block ? 27 : 0);
+    // Bags of equal length have the same sizes in every batch of as many samples.
+    EXPECT_EQ(taken_blocks(kept, comm, equal_bags, {40, 24}), has_block ? 30 : 0);
+    ShardedEmbeddings exact(rank.context, *rank.ops, with, plan());
+    EXPECT_EQ(taken_blocks(exact, comm, bags, {64, 1, 64}), has_block ? 30 : 0);
+  });
+}
+
+/// Packed ids stand for the bags of which they were made, once.
+TEST_P(DeviceRouting, TakesNoPackedIdsOfOtherBags) {
+  const EmbeddingOptions with = options(OptimizerRule::kSgd);
+  const MadeUpBags bags(tables_, /*variable=*/false);
   run_on_threads(plan().world, [&](Communicator& comm) {
     Rank rank(comm, OnGpu{/*nccl=*/true});
     ShardedEmbeddings embeddings(rank.context, *rank.ops, with, plan());
-    embeddings.keep_sizes();
-    const Range local = part_of(40, comm.rank(), comm.size());
-    std::vector<int64_t> ids, offsets;
-    std::shared_ptr<PackedIds> packed;
-    int taken = 0;
-    for (int64_t t = 0; t < 60; ++t) {
-      ids.clear(), offsets.clear();
-      bags.fill(t, local.begin, local.end, ids, offsets);
-      embeddings.pack({local, 40, ids, offsets}, packed);
-      const char* const block = packed->memory.data();
-      embeddings.route({local, 40, ids, offsets}, packed.get());
-      taken += t >= 30 && packed->memory.data() != block;
+    const auto bags_of = [&](int64_t step, int64_t samples, std::vector<int64_t>& ids,
+                             std::vector<int64_t>& offsets) {
+      const Range local = part_of(samples, comm.rank(), comm.size());
+      bags.fill(step, local.begin, local.end, ids, offsets);
+      return LocalBags{local, samples, ids, offsets};
+    };
+    const auto vectors_of = [&](const LocalBags& all, PackedIds* packed) {
+      embeddings.route(all, packed);
+      embeddings.await_ids();
+      embeddings.prepare_ids();
+      embeddings.lookup();
+      embeddings.start_return();
+      embeddings.sort_ids();
+      std::vector<float> vectors = values_of(rank.context, embeddings.finish_return().f32());
       embeddings.drop();
-    }
-    const bool has_block = plan().data_parallel.empty();
-    EXPECT_GE(taken, has_block ? 27 : 0);
+      return vectors;
+    };
+    std::vector<int64_t> ids, offsets, other_ids, other_offsets;
+    ids.reserve(10000);  // stays in place
+    std::shared_ptr<PackedIds> packed;
+    const auto pack = [&](int64_t samples) {
+      const LocalBags all = bags_of(0, samples, ids, offsets);
+      for (int i = 0; i < 2; ++i) {  // the first pass reserves memory
+        embeddings.pack(all, packed);
+        if (i == 0) vectors_of(all, packed.get());
+      }
+      EXPECT_TRUE(packed->ready);
+    };
+    const auto expect_plain_vectors = [&](const LocalBags& all) {
+      const std::vector<float> vectors = vectors_of(all, packed.get());
+      EXPECT_EQ(vectors, vectors_of(all, nullptr));
+    };
+    pack(40);
+    expect_plain_vectors(bags_of(1, 40, other_ids, other_offsets));
+    pack(40);
+    expect_plain_vectors(bags_of(1, 24, ids, offsets));
+    pack(40);
+    vectors_of(bags_of(0, 40, ids, offsets), packed.get());
+    expect_plain_vectors(bags_of(1, 40, ids, offsets));
+    // More ids than the memory holds: those of the batch before are not left.
+    pack(12);
+    const bool has_block = !plan().shards.empty();
+    const LocalBags more = bags_of(1, 64, ids, offsets);
+    embeddings.pack(more, packed);
+    EXPECT_EQ(packed->ready, !has_block || packed->memory.size() == 0);
+    expect_plain_vectors(more);
   });
 }
 
@@ -215,6 +283,7 @@ INSTANTIATE_TEST_SUITE_P(Embedding, DeviceRouting,
                          ::testing::Values(Case{"table", 2}, Case{"column", 2},
                                            Case{"data_parallel", 2}, Case{"row", 1},
                                            Case{"table", 4}, Case{"row", 3},
+                                           Case{"mixed", 3, OptimizerRule::kAdagrad},
                                            Case{"grid", 4, OptimizerRule::kAdagrad},
                                            Case{"ragged", 3, OptimizerRule::kAdam}));
 

@@ -53,13 +53,28 @@ TEST_F(Blocks, WordsAreSizesAndTheIdsInEachPieceOfCutRows) {
   EXPECT_EQ(blocks_.ids_in(words_, 2, {0, 9}), 6);
 }
 
+TEST_F(Blocks, ThreadsCountAllIdsOfAFeatureAnew) {
+  // More than two chunks of ids, the last of which is no whole one.
+  constexpr size_t kIds = 2 * 16384 + 100;
+  std::vector<int64_t> ids, offsets(10, kIds);
+  offsets[0] = 0;
+  for (size_t k = 0; k < kIds; ++k) ids.push_back(k % 5 == 0 ? 2 : k % 5 == 1 ? 8 : 4);
+  const LocalBags many{{0, 3}, 6, ids, offsets};
+  scan_offsets(layout_, many, 1, scans_);
+  for (const int threads : {1, 3}) {
+    blocks_.count(many, scans_, threads, words_);
+    constexpr int64_t kFifth = kIds / 5;
+    EXPECT_THAT(std::vector<int64_t>(words_.begin() + 6, words_.end()),
+                ElementsAre(kFifth + 1, int64_t{kIds} - 2 * (kFifth + 1), kFifth + 1));
+  }
+}
+
 TEST_F(Blocks, ABlockHasLengthsThenIdsAtMultiplesOf16Bytes) {
   std::vector<IdBlocks::Place> places;
   EXPECT_EQ(blocks_.place(words_, 3, places), 16 + 32 + 32);
   EXPECT_EQ(places[0].lengths, 0);
   EXPECT_EQ(places[0].ids, 16);
   EXPECT_EQ(places[1].ids, 16 + 32);
-  EXPECT_EQ(blocks_.place(words_, 0, places), 0);
 }
 
 TEST_F(Blocks, LengthsAreWrittenAndZerosBehindIds) {

@@ -15,6 +15,7 @@ struct FilledBatch {
     batch.global_size = 20;
     batch.local = {5, 9};
     batch.owner.parts = {{ids, lengths, 4, 2}};
+    batch.owner.part_sizes = {8};
     batch.owner.pieces = {{ids, offsets, 4, 8}};
     batch.owner.samples = {lengths};
     batch.owner.orders = {{{}, {}, lengths, lengths, {0, 1, 2}}};
@@ -52,6 +53,7 @@ TEST(RoutedBatch, EverySizeAndAddressIsPartOfItsKey) {
       [](FilledBatch& f) { f.batch.owner.parts[0].lengths = f.lengths + 1; },
       [](FilledBatch& f) { ++f.batch.owner.parts[0].bags; },
       [](FilledBatch& f) { ++f.batch.owner.parts[0].length; },
+      [](FilledBatch& f) { ++f.batch.owner.part_sizes[0]; },
       [](FilledBatch& f) { f.batch.owner.pieces[0].ids = f.ids + 1; },
       [](FilledBatch& f) { f.batch.owner.pieces[0].offsets = f.offsets + 1; },
       [](FilledBatch& f) { ++f.batch.owner.pieces[0].bags; },
