@@ -104,10 +104,11 @@ TEST_P(DeviceRouting, TrainsToTheBitsOfHostsThatRoute) {
   EXPECT_EQ(trained(plan(), with, bags, true, /*keeps_sizes=*/true, /*packs=*/true), expected);
 }
 
-/// Routes packed batches of these sizes in turn. Returns how many of the last 30 the router took:
-/// the block of such a batch becomes the router's, which returns another one.
+/// Routes batches of these sizes in turn, which were packed if `packs`. Returns how many of the
+/// last 30 the router took: the block of such a batch becomes the router's, which returns another
+/// one.
 int taken_blocks(ShardedEmbeddings& embeddings, const Communicator& comm, const MadeUpBags& bags,
-                 const std::vector<int64_t>& sizes) {
+                 const std::vector<int64_t>& sizes, bool packs = true) {
   std::vector<int64_t> ids, offsets;
   std::shared_ptr<PackedIds> packed;
   int taken = 0;
@@ -116,10 +117,10 @@ int taken_blocks(ShardedEmbeddings& embeddings, const Communicator& comm, const 
     const Range local = part_of(samples, comm.rank(), comm.size());
     ids.clear(), offsets.clear();
     bags.fill(t, local.begin, local.end, ids, offsets);
-    embeddings.pack({local, samples, ids, offsets}, packed);
-    const char* const block = packed->memory.data();
+    if (packs) embeddings.pack({local, samples, ids, offsets}, packed);
+    const char* const block = packs ? packed->memory.data() : nullptr;
     embeddings.route({local, samples, ids, offsets}, packed.get());
-    taken += t >= 30 && packed->memory.data() != block;
+    taken += t >= 30 && packs && packed->memory.data() != block;
     embeddings.drop();
   }
   return taken;
@@ -139,11 +140,17 @@ TEST_P(DeviceRouting, TakesPackedBlocks) {
     EXPECT_EQ(taken_blocks(kept, comm, equal_bags, {40, 24}), has_block ? 30 : 0);
     ShardedEmbeddings exact(rank.context, *rank.ops, with, plan());
     EXPECT_EQ(taken_blocks(exact, comm, bags, {64, 1, 64}), has_block ? 30 : 0);
+    // They are as long as without packing.
+    ShardedEmbeddings alone(rank.context, *rank.ops, with, plan());
+    alone.keep_sizes();
+    EXPECT_EQ(taken_blocks(alone, comm, bags, {40}, false), 0);
+    EXPECT_EQ(taken_blocks(alone, comm, equal_bags, {40, 24}, false), 0);
+    EXPECT_EQ(kept.traffic().ids, alone.traffic().ids);
   });
 }
 
 /// Packed ids stand for the bags of which they were made, once.
-TEST_P(DeviceRouting, TakesNoPackedIdsOfOtherBags) {
+TEST_P(DeviceRouting, TakesPackedIdsForTheirBagsAlone) {
   const EmbeddingOptions with = options(OptimizerRule::kSgd);
   const MadeUpBags bags(tables_, /*variable=*/false);
   run_on_threads(plan().world, [&](Communicator& comm) {
@@ -181,6 +188,13 @@ TEST_P(DeviceRouting, TakesNoPackedIdsOfOtherBags) {
       const std::vector<float> vectors = vectors_of(all, packed.get());
       EXPECT_EQ(vectors, vectors_of(all, nullptr));
     };
+    // They are not read again.
+    const std::vector<float> expected =
+        vectors_of(bags_of(0, 40, other_ids, other_offsets), nullptr);
+    pack(40);
+    std::fill(ids.begin(), ids.end(), -1);
+    const LocalBags spoilt{part_of(40, comm.rank(), comm.size()), 40, ids, offsets};
+    EXPECT_EQ(vectors_of(spoilt, packed.get()), expected);
     pack(40);
     expect_plain_vectors(bags_of(1, 40, other_ids, other_offsets));
     pack(40);

@@ -70,7 +70,7 @@ bool accepts_direct(const File& file) {
   const bool works = ::pwrite(file.descriptor(), block.data(), kBlockBytes, 0) == kBlockBytes &&
                      ::pread(file.descriptor(), block.data(), kBlockBytes, 0) == kBlockBytes;
   if (!works) set_direct(file, false);
-  return works && ::ftruncate(file.descriptor(), 0) == 0;
+  return ::ftruncate(file.descriptor(), 0) == 0 && works;
 }
 
 class DiskFile final : public BlockFile {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include <gmock/gmock.h>
 
@@ -87,6 +88,14 @@ TEST_F(KernelRecordsTest, GoToSlotsWithTheNumbersOfTheirRows) {
   for (size_t i = 0; i < slots.size(); ++i) expected[static_cast<size_t>(slots[i])] = rows[i];
   EXPECT_EQ(row_of, expected);
   EXPECT_EQ(store_->traffic().read.rows, 2 * kSlots);
+}
+
+TEST_F(KernelRecordsTest, EventsThatNobodyWaitsForAreUsedAgain) {
+  const std::shared_ptr<Event> held = stream_->released();
+  std::set<Event*> others;
+  for (int i = 0; i < 10; ++i) others.insert(stream_->released().get());
+  EXPECT_EQ(others.size(), 1u);
+  EXPECT_EQ(others.count(held.get()), 0u);
 }
 
 TEST_F(KernelRecordsTest, ComeFromSlots) {

@@ -3,19 +3,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <cstddef>
 #include <fstream>
 #include <mutex>
 #include <random>
 #include <thread>
 
 #include <gmock/gmock.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "disturbed_file.h"
 #include "stores.h"
@@ -92,16 +87,46 @@ TEST_F(SsdRecordsTest, NothingOfBeforeIsWrittenAfterItIsEmptied) {
 }
 
 TEST_F(SsdRecordsTest, RowsThatWereNeverWrittenTakeNoSpace) {
-  int64_t longest = 0;
+  int64_t longest = 0, last = -1;
   faults_->resize = [&](int64_t bytes) {
     longest = std::max(longest, bytes);
+    last = bytes;
     return 0;
   };
   const auto store = make_disturbed();
   EXPECT_EQ(longest, 0);
   write_version(*store, row_range(0, kRows, 50), kRecordBytes, 1);
   EXPECT_LE(longest, 2 * layout().segment_bytes());
+  EXPECT_GT(last, 0);
   store->clear();
+  EXPECT_EQ(last, 0);
+}
+
+TEST_F(SsdRecordsTest, CountsTheBytesThatItsFileMoved) {
+  int64_t read = 0, written = 0;
+  faults_->transfer = [&](const BlockTransfer& transfer) {
+    (transfer.write ? written : read) += transfer.bytes;
+    return Disturbance{};
+  };
+  const auto store = make_disturbed();
+  std::mt19937_64 random(1);
+  Rows rows = row_range(0, kRows);
+  const auto expect_counted = [&] {
+    EXPECT_EQ(store->traffic().read.bytes, read);
+    EXPECT_EQ(store->traffic().written.bytes, written);
+  };
+  for (int64_t version = 0; version < 10; ++version) {
+    std::shuffle(rows.begin(), rows.end(), random);
+    write_version(*store, Rows(rows.begin(), rows.begin() + kRows / 4), kRecordBytes, version);
+    expect_counted();
+  }
+  EXPECT_GT(read, 0) << "nothing was compacted";
+  const int64_t before = read;
+  store->arrange();
+  expect_counted();
+  EXPECT_GT(read, before) << "nothing was arranged";
+  read_records(*store, rows, kRecordBytes);
+  expect_counted();
 }
 
 TEST_F(SsdRecordsTest, ABlockIsReadOnceForAllOfItsRows) {
@@ -298,26 +323,11 @@ TEST_F(SsdRecordsTest, LeftoversOfAKilledRunAreRemovedAndOtherFilesAreNot) {
   for (const char* name : {"dlrm-rows.C3.a1B2c3", "dlrm-rows.C4.zzzzzz", "other"}) {
     std::ofstream(folder_.path() + "/" + name);
   }
+  ASSERT_EQ(::mkfifo((folder_.path() + "/dlrm-rows.fifo").c_str(), 0600), 0);
   std::ofstream(folder_.path() + "/dlrm-rows.txt") << "a user's";
   const auto store = make();
-  EXPECT_THAT(folder_.names(), ::testing::UnorderedElementsAre("other", "dlrm-rows.txt"));
-}
-
-/// Runs a function in a child process. Returns its exit status, as waitpid() does.
-template <class Function>
-int in_child(Function function) {
-  const pid_t child = fork();
-  if (child == 0) {
-    int code = 1;
-    try {
-      code = function() ? 0 : 2;
-    } catch (...) {
-    }
-    _exit(code);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status;
+  EXPECT_THAT(folder_.names(),
+              ::testing::UnorderedElementsAre("other", "dlrm-rows.txt", "dlrm-rows.fifo"));
 }
 
 TEST_F(SsdRecordsTest, AKilledProcessLeavesNothing) {
@@ -328,35 +338,6 @@ TEST_F(SsdRecordsTest, AKilledProcessLeavesNothing) {
   });
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   EXPECT_THAT(folder_.names(), IsEmpty());
-}
-
-/// Lets io_uring_setup fail in this process, as containers do.
-bool refuse_uring(int error) {
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{sizeof filter / sizeof *filter, filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
-TEST_F(SsdRecordsTest, ThreadsReadAndWriteWhereUringIsRefused) {
-  for (const int error : {EPERM, ENOSYS}) {
-    EXPECT_EQ(in_child([&] {
-                if (!refuse_uring(error)) return false;
-                const auto store = make();
-                write_version(*store, row_range(0, kRows), kRecordBytes, 1);
-                return store->description().rfind("pread and pwrite", 0) == 0 &&
-                       wrong_rows(*store, row_range(0, kRows), kRecordBytes, [](int64_t) {
-                         return 1;
-                       }).empty();
-              }),
-              0)
-        << error;
-  }
 }
 
 TEST_F(SsdRecordsTest, UringAndDirectTransfersCanBeSwitchedOff) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "dlrm/core/error.h"
 
@@ -110,6 +112,23 @@ Rows wrong_rows(RecordStore& store, const Rows& rows, int64_t record_bytes, Vers
     if (!good) wrong.push_back(rows[r]);
   }
   return wrong;
+}
+
+/// Runs a function in a child process. Returns its exit status, as waitpid() does.
+template <class Function>
+int in_child(Function function) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int code = 1;
+    try {
+      code = function() ? 0 : 2;
+    } catch (...) {
+    }
+    _exit(code);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
 }
 
 /// The message of the run_error or usage_error that a call must throw.

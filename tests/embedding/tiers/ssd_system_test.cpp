@@ -1,0 +1,184 @@
+// Stores on an SSD where the system refuses some of their calls, as containers and file systems do.
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <liburing.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "stores.h"
+
+namespace dlrm::testing {
+namespace {
+
+constexpr int64_t kRecordBytes = 128;
+constexpr int64_t kRows = 1000;
+
+/// A call that fails with an error. With `argument`, only if that is its argument 1.
+struct Refused {
+  long number;
+  int error;
+  int argument = -1;
+};
+
+/// Lets a call fail in this process from now on.
+bool refuse(const Refused& call) {
+  const auto load = [](size_t offset) {
+    return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<unsigned>(offset));
+  };
+  // Skips so many lines if the loaded word differs.
+  const auto skip_unless = [](int64_t word, int lines) {
+    return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(word), 0,
+                                static_cast<unsigned char>(lines));
+  };
+  const bool any = call.argument < 0;
+  std::vector<sock_filter> filter = {load(offsetof(seccomp_data, nr)),
+                                     skip_unless(call.number, any ? 1 : 3)};
+  if (!any) {
+    filter.push_back(load(offsetof(seccomp_data, args[1])));
+    filter.push_back(skip_unless(call.argument, 1));
+  }
+  filter.push_back(
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(call.error)));
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+class RefusingSystem : public ::testing::Test {
+ protected:
+  /// In a child process whose calls are refused: what `work` says.
+  template <class Work>
+  std::string said_with(const std::vector<Refused>& calls, const Work& work) {
+    const std::string file = folder_.path() + "/said";
+    EXPECT_EQ(in_child([&] {
+                for (const Refused& call : calls) {
+                  if (!refuse(call)) return false;
+                }
+                std::string said;
+                try {
+                  said = work();
+                } catch (const std::exception& error) {
+                  said = error.what();
+                }
+                std::ofstream(file) << said;
+                return true;
+              }),
+              0);
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::unique_ptr<RecordStore> make(bool io_uring = true) const {
+    SsdRecordsOptions options = small_segments(folder_.path());
+    options.io_uring = io_uring;
+    return make_ssd_records(kRows, kRecordBytes, options);
+  }
+  /// Writes and reads all rows. Returns how, or what was wrong.
+  std::string used(const std::unique_ptr<RecordStore>& store) const {
+    for (int64_t version = 0; version < 3; ++version) {
+      write_version(*store, row_range(version, kRows), kRecordBytes, version);
+    }
+    const Rows wrong = wrong_rows(*store, row_range(0, kRows), kRecordBytes,
+                                  [](int64_t row) { return std::min<int64_t>(row, 2); });
+    return wrong.empty() ? store->description() : "wrong rows";
+  }
+  /// "with" or "without", as the folder's file system has it.
+  std::string direct() const {
+    const std::string said = make()->description();
+    return said.substr(said.find(" with") + 1);
+  }
+
+  const StoreFolder folder_;
+};
+
+TEST_F(RefusingSystem, ThreadsReadAndWriteWhereUringCannot) {
+  const auto use = [&] { return used(make()); };
+  const std::string threads = "pread and pwrite " + direct();
+  for (const int error : {EPERM, ENOSYS}) {
+    EXPECT_EQ(said_with({{__NR_io_uring_setup, error}}, use), threads) << error;
+  }
+  // A kernel that does not tell which operations it has.
+  EXPECT_EQ(said_with({{__NR_io_uring_register, EINVAL, IORING_REGISTER_PROBE}}, use), threads);
+}
+
+TEST_F(RefusingSystem, UringNeedsNoRegisteredMemoryAndFile) {
+  if (make()->description().rfind("io_uring", 0) != 0) GTEST_SKIP() << "no io_uring";
+  const auto use = [&] { return used(make()); };
+  const std::string uring = "io_uring " + direct();
+  const Refused memory{__NR_io_uring_register, ENOMEM, IORING_REGISTER_BUFFERS};
+  const Refused file{__NR_io_uring_register, EMFILE, IORING_REGISTER_FILES};
+  EXPECT_EQ(said_with({memory}, use), uring);
+  EXPECT_EQ(said_with({file}, use), uring);
+  EXPECT_EQ(said_with({memory, file}, use), uring);
+}
+
+TEST_F(RefusingSystem, ARingThatFailsIsAnError) {
+  if (make()->description().rfind("io_uring", 0) != 0) GTEST_SKIP() << "no io_uring";
+  EXPECT_THAT(said_with({{__NR_io_uring_enter, EPERM}}, [&] { return used(make()); }),
+              ::testing::HasSubstr("io_uring_enter: Operation not permitted"));
+}
+
+TEST_F(RefusingSystem, ThreadsThatCannotStartAreAnError) {
+  EXPECT_THAT(said_with({{__NR_clone3, EAGAIN}, {__NR_clone, EAGAIN}},
+                        [&] { return used(make(/*io_uring=*/false)); }),
+              ::testing::StartsWith("cannot start a thread for an SSD: "));
+}
+
+TEST_F(RefusingSystem, SpaceIsNotReservedWhereTheFileSystemCannot) {
+  const auto use = [&] { return used(make()); };
+  const std::string plain = make()->description();
+  for (const int error : {EOPNOTSUPP, ENOSYS}) {
+    EXPECT_EQ(said_with({{__NR_fallocate, error}}, use), plain) << error;
+  }
+  EXPECT_THAT(said_with({{__NR_fallocate, ENOSPC}}, use),
+              ::testing::HasSubstr("cannot lengthen the file to 12288 bytes: No space left on "
+                                   "device (errno 28)"));
+  EXPECT_THAT(
+      said_with({{__NR_fallocate, ENOSYS}, {__NR_ftruncate, EFBIG}}, [&] { return used(make()); }),
+      ::testing::HasSubstr("File too large (errno 27)"));
+}
+
+/// The flags and the size of the only file of the folder that is open, which has no name.
+std::string open_file(const std::string& folder) {
+  std::string found;
+  const std::string beginning = std::filesystem::canonical(folder).string() + "/";
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+    if (target.rfind(beginning, 0) != 0) continue;
+    std::ifstream info("/proc/self/fdinfo/" + entry.path().filename().string());
+    std::string word;
+    while (info >> word && word != "flags:") {
+    }
+    info >> word;
+    const bool direct = (std::stol(word, nullptr, 8) & O_DIRECT) != 0;
+    found += fmt::format("{} O_DIRECT, {} bytes", direct ? "with" : "without",
+                         std::filesystem::file_size(entry.path()));
+  }
+  return found;
+}
+
+TEST_F(RefusingSystem, AFileIsEmptyAtFirstAndHasDirectTransfersOnlyIfTheyWork) {
+  const auto open = [&] {
+    const auto store = make();
+    const std::string said = store->description();
+    return said.substr(said.find(" with") + 1) + ": " + open_file(folder_.path());
+  };
+  EXPECT_EQ(open(), direct() + ": " + direct() + ", 0 bytes");
+  EXPECT_EQ(said_with({{__NR_pwrite64, EINVAL}}, open),
+            "without O_DIRECT: without O_DIRECT, 0 bytes");
+  EXPECT_EQ(said_with({{__NR_pread64, EINVAL}}, open),
+            "without O_DIRECT: without O_DIRECT, 0 bytes");
+}
+
+}  // namespace
+}  // namespace dlrm::testing
