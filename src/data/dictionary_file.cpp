@@ -2,6 +2,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <optional>
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/replace_file.h"
@@ -17,11 +19,7 @@ constexpr int64_t kFirstId = 1;
 /// Builds the file's bytes in memory, because HDF5 handles a full disk badly.
 std::vector<char> file_image(const std::string& path,
                              const std::vector<FeatureVocabulary>& features) {
-  int64_t bytes = int64_t{1} << 20;
-  for (const FeatureVocabulary& feature : features) {
-    bytes += static_cast<int64_t>(feature.values.size()) * 4 + 4096;
-  }
-  hdf5::File file = hdf5::File::create_in_memory(path, bytes);
+  hdf5::File file = hdf5::File::create_in_memory(path);
   file.set_fixed_text("format", kFormat);
   file.set_integer("version", kVersion);
   file.set_integer("first_id", kFirstId);
@@ -52,11 +50,7 @@ FeatureVocabulary read_feature(const hdf5::File& file, const std::string& featur
   if (found->stored_bytes() / static_cast<int64_t>(sizeof(uint32_t)) < size) {
     throw usage_error("{}: {} was not written wholly", file.path(), name);
   }
-  try {
-    result.values = found->read<uint32_t>();
-  } catch (const Error&) {
-    throw usage_error("{}: {} cannot be read", file.path(), name);
-  }
+  result.values = found->read<uint32_t>();
   return result;
 }
 
@@ -74,7 +68,9 @@ void write_dictionary_file(const std::string& path,
 
 std::vector<FeatureVocabulary> read_dictionary_file(const std::string& path,
                                                     const std::vector<std::string>& features) {
-  const auto file = hdf5::File::try_open(path);
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  const auto file = folder ? std::nullopt : hdf5::File::try_open(path);
   if (!file) throw usage_error("{}: not an HDF5 file; expected a dictionary", path);
   if (file->text("format") != kFormat) {
     throw usage_error("{}: not a dictionary; expected attribute format = {}", path, kFormat);

@@ -1,6 +1,13 @@
+#include "dlrm/core/error.h"
+
 #include "library.h"
 
 namespace dlrm::hdf5 {
+namespace {
+
+hid_t native_type(bool wide) { return wide ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT32; }
+
+}  // namespace
 
 int64_t Dataset::elements() const {
   const Lock lock;
@@ -13,7 +20,7 @@ std::optional<Type> Dataset::type() const {
   const Handle type(H5Dget_type(handle_.id()));
   for (const Type known :
        {Type::kUint8, Type::kUint32, Type::kInt32, Type::kInt64, Type::kFloat32}) {
-    if (type.ok() && H5Tequal(type.id(), stored_type(known)) > 0) return known;
+    if (H5Tequal(type.id(), stored_type(known)) > 0) return known;
   }
   return {};
 }
@@ -35,16 +42,17 @@ int64_t Dataset::stored_bytes() const {
   return static_cast<int64_t>(H5Dget_storage_size(handle_.id()));
 }
 
-void Dataset::read_as(Type type, void* out) const {
+void Dataset::read_as(bool wide, void* out) const {
   const Lock lock;
-  check(H5Dread(handle_.id(), native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0, "read",
-        name());
+  const herr_t done = H5Dread(handle_.id(), native_type(wide), H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
+  if (succeeded(done, "read", name())) return;
+  throw usage_error("{}: HDF5 cannot read {}: {}", path(), name(), last_failure().reason);
 }
 
-void Dataset::write_as(Type type, const void* values) {
+void Dataset::write_as(bool wide, const void* values) {
   const Lock lock;
-  check(H5Dwrite(handle_.id(), native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0,
-        "write", name());
+  check(H5Dwrite(handle_.id(), native_type(wide), H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write",
+        name());
 }
 
 }  // namespace dlrm::hdf5

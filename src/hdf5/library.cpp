@@ -1,9 +1,5 @@
 #include "library.h"
 
-#include <algorithm>
-
-#include "dlrm/core/error.h"
-
 namespace dlrm::hdf5 {
 namespace {
 
@@ -15,22 +11,21 @@ std::recursive_mutex& library_mutex() {
   return mutex;
 }
 
-herr_t keep_deepest(unsigned, const H5E_error2_t* error, void* text) {
-  if (error->desc) *static_cast<std::string*>(text) = error->desc;
+herr_t keep_innermost(unsigned, const H5E_error2_t* error, void* failure) {
+  *static_cast<Failure*>(failure) = {error->desc,
+                                     error->maj_num == H5E_IO && error->min_num == H5E_READERROR};
   return 0;
 }
 
-/// One line. Errors of the system come with times, addresses and the system's own text, in several
-/// lines, of which only that text is wanted.
-std::string shortened(std::string text) {
+/// Errors of the system come with times, addresses and the system's own text, in several lines, of
+/// which only that text is wanted.
+std::string shortened(const std::string& text) {
   const std::string key = "error message = '";
   const size_t begin = text.find(key);
-  if (begin != std::string::npos) {
-    const size_t from = begin + key.size();
-    text = text.substr(0, text.find(':')) + ": " + text.substr(from, text.find('\'', from) - from);
-  }
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+  if (begin == std::string::npos) return text;
+  const size_t from = begin + key.size();
+  return text.substr(0, text.find_first_of(":,")) + ": " +
+         text.substr(from, text.find('\'', from) - from);
 }
 
 }  // namespace
@@ -42,10 +37,11 @@ Lock::Lock() : lock_(library_mutex()) {
 
 Lock::~Lock() { H5Eset_auto2(H5E_DEFAULT, print_, data_); }
 
-std::string last_error() {
-  std::string text = "unknown error";
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_deepest, &text);
-  return shortened(std::move(text));
+Failure last_failure() {
+  Failure failure;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_innermost, &failure);
+  failure.reason = shortened(failure.reason);
+  return failure;
 }
 
 Handle::~Handle() {
@@ -66,22 +62,6 @@ hid_t stored_type(Type type) {
       return H5T_STD_I64LE;
     case Type::kFloat32:
       return H5T_IEEE_F32LE;
-  }
-  return H5I_INVALID_HID;
-}
-
-hid_t native_type(Type type) {
-  switch (type) {
-    case Type::kUint8:
-      return H5T_NATIVE_UINT8;
-    case Type::kUint32:
-      return H5T_NATIVE_UINT32;
-    case Type::kInt32:
-      return H5T_NATIVE_INT32;
-    case Type::kInt64:
-      return H5T_NATIVE_INT64;
-    case Type::kFloat32:
-      return H5T_NATIVE_FLOAT;
   }
   return H5I_INVALID_HID;
 }

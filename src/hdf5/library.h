@@ -25,11 +25,14 @@ class Lock {
   void* data_ = nullptr;
 };
 
-/// The library's text for the last failure, from the innermost call.
-std::string last_error();
+/// The last failure in the library.
+struct Failure {
+  std::string reason;       ///< the text of the innermost call
+  bool unreadable = false;  ///< the system could not read the file
+};
+Failure last_failure();
 
 hid_t stored_type(Type type);
-hid_t native_type(Type type);
 Handle make_space(const Shape& shape);
 
 }  // namespace dlrm::hdf5

@@ -32,6 +32,19 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// The error of reading a pipe, which HDF5 cannot.
+std::string error_of_pipe(const std::string& path) {
+  try {
+    read_structures({path});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+    return error.what();
+  }
+  return "none";
+}
+
+const std::string kIllegalSeek = ": HDF5 cannot read the file: file read failed: Illegal seek";
+
 /// The folder in /proc of the process that reads `path`. Waits for it.
 fs::path reader_of(const std::string& path) {
   const std::string command = std::string("dlrm-read-structures\0", 21) + path;
@@ -65,7 +78,7 @@ TEST(StructureProcess, HasLimitsAndIsQuietAndSignalsOfTheGroupDoNotReachIt) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const auto before = std::signal(SIGHUP, SIG_IGN);
   std::string error;
-  std::thread parent([&] { error = error_of([&] { read_structures({pipe}); }); });
+  std::thread parent([&] { error = error_of_pipe(pipe); });
   const fs::path process = reader_of(pipe);
   ASSERT_FALSE(process.empty());
   std::string limits;
@@ -95,7 +108,7 @@ TEST(StructureProcess, HasLimitsAndIsQuietAndSignalsOfTheGroupDoNotReachIt) {
   EXPECT_GE(end, 0);
   close(end);
   parent.join();
-  EXPECT_EQ(error, pipe + ": not an HDF5 file, or a damaged one");
+  EXPECT_EQ(error, pipe + kIllegalSeek);
 }
 
 TEST(StructureProcess, SignalsThatInterruptTheCallerChangeNothing) {
@@ -107,7 +120,7 @@ TEST(StructureProcess, SignalsThatInterruptTheCallerChangeNothing) {
   handler.sa_handler = [](int) {};  // without SA_RESTART
   sigaction(SIGUSR2, &handler, &before);
   std::string error;
-  std::thread parent([&] { error = error_of([&] { read_structures({pipe}); }); });
+  std::thread parent([&] { error = error_of_pipe(pipe); });
   EXPECT_FALSE(reader_of(pipe).empty());
   for (int i = 0; i < 20; ++i) {
     pthread_kill(parent.native_handle(), SIGUSR2);
@@ -116,7 +129,7 @@ TEST(StructureProcess, SignalsThatInterruptTheCallerChangeNothing) {
   close(open(pipe.c_str(), O_WRONLY));
   parent.join();
   sigaction(SIGUSR2, &before, nullptr);
-  EXPECT_EQ(error, pipe + ": not an HDF5 file, or a damaged one");
+  EXPECT_EQ(error, pipe + kIllegalSeek);
 }
 
 TEST(StructureProcess, TheSignalThatEndsItIsTold) {

@@ -113,6 +113,8 @@ TEST_F(CriteoDictionary, AnotherKindOfFileIsNamed) {
   EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not an HDF5 file"));
   convert(options({"a.tsv"}, "d.h5"));
   EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not a dictionary"));
+  EXPECT_THAT([&] { read_dictionary_file(path("."), {"C1"}); },
+              ThrowsMessage<Error>(path(".") + ": not an HDF5 file; expected a dictionary"));
 }
 
 TEST_F(CriteoDictionary, AFileThatCannotBeMadeIsNamed) {
@@ -170,6 +172,24 @@ TEST_F(CriteoDictionary, ValuesThatWereNeverWrittenAreRefused) {
   ASSERT_EQ(std::system(("/usr/bin/python3 -c \"" + script + "\"").c_str()), 0);
   EXPECT_EQ(error_of(with_dictionary("a.tsv", "out.h5")),
             path("d.h5") + ": /C1/values was not written wholly");
+}
+
+TEST_F(CriteoDictionary, TextsAreNoValues) {
+  const std::string script =
+      "import h5py; f = h5py.File('" + path("d.h5") +
+      "', 'w'); f.attrs['format'] = 'dlrm-dictionary'; f.attrs['version'] = 1; "
+      "f.attrs['first_id'] = 1; f['C1/values'] = ['a', 'b']; f['C1/values'].attrs['missing_id'] = "
+      "0";
+  ASSERT_EQ(std::system(("/usr/bin/python3 -c \"" + script + "\"").c_str()), 0);
+  try {
+    read_dictionary_file(path("d.h5"), {"C1"});
+    ADD_FAILURE() << "it is read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_EQ(error.what(), path("d.h5") +
+                                ": HDF5 cannot read /C1/values: no appropriate function for "
+                                "conversion path");
+  }
 }
 
 TEST_F(CriteoDictionary, ValuesOfAnotherShapeAreRefused) {

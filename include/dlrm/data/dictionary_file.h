@@ -19,7 +19,7 @@ struct FeatureVocabulary {
 void write_dictionary_file(const std::string& path, const std::vector<FeatureVocabulary>& features);
 
 /// Reads the vocabularies of `features`, in that order. Anything wrong with the file is a
-/// usage_error naming path and record.
+/// usage_error naming path and record. It is a run_error if the system cannot read it.
 std::vector<FeatureVocabulary> read_dictionary_file(const std::string& path,
                                                     const std::vector<std::string>& features);
 

@@ -10,7 +10,7 @@
 
 /// HDF5 files. The serial library is not thread-safe: every call here takes one lock of the
 /// process, so files may be used from any thread. A failure is a run_error that names the file, the
-/// object and the library's reason.
+/// object and the library's reason. So is a question about the file if the system cannot read it.
 namespace dlrm::hdf5 {
 
 /// Element types, stored little-endian.
@@ -60,12 +60,20 @@ class Object {
  protected:
   Object(std::string path, std::string name, Handle handle)
       : path_(std::move(path)), name_(std::move(name)), handle_(std::move(handle)) {}
-  /// Throws if `ok` is false.
-  void check(bool ok, const char* what, const std::string& name) const;
+  /// Throws if the library's `result` is negative.
+  void check(int64_t result, const char* what, const std::string& name) const;
+  /// False if the library's `result` is negative. Throws if that is because the system cannot read
+  /// the file. Call it before anything else of the library.
+  bool succeeded(int64_t result, const char* what, const std::string& name) const;
 
   std::string path_;
   std::string name_;
   Handle handle_;
+
+ private:
+  /// Opens an attribute that is one text or one integer. Otherwise returns a handle that is not ok.
+  Handle open_single(const std::string& name, bool text) const;
+  void write_attribute(const std::string& name, int64_t type, const void* value);
 };
 
 /// Where the elements of a dataset are stored.
@@ -90,16 +98,17 @@ class Dataset : public Object {
   /// Bytes stored in the file. Less than the elements need if some were not written.
   int64_t stored_bytes() const;
 
-  /// All elements, converted to T: uint32_t or int64_t.
+  /// All elements, converted to T: uint32_t or int64_t. What is no number or damaged is a
+  /// usage_error.
   template <class T>
   std::vector<T> read() const {
     std::vector<T> values(static_cast<size_t>(elements()));
-    if (!values.empty()) read_as(type_of<T>(), values.data());
+    if (!values.empty()) read_as(is_wide<T>(), values.data());
     return values;
   }
   template <class T>
   void write(View<const T> values) {
-    if (values.size() > 0) write_as(type_of<T>(), values.data());
+    if (values.size() > 0) write_as(is_wide<T>(), values.data());
   }
 
  private:
@@ -110,12 +119,12 @@ class Dataset : public Object {
         elsewhere_(elsewhere) {}
 
   template <class T>
-  static constexpr Type type_of() {
+  static constexpr bool is_wide() {
     static_assert(std::is_same_v<T, uint32_t> || std::is_same_v<T, int64_t>);
-    return std::is_same_v<T, uint32_t> ? Type::kUint32 : Type::kInt64;
+    return std::is_same_v<T, int64_t>;
   }
-  void read_as(Type type, void* out) const;
-  void write_as(Type type, const void* values);
+  void read_as(bool wide, void* out) const;
+  void write_as(bool wide, const void* values);
 
   Shape shape_;
   bool elsewhere_;  // in another file
@@ -141,8 +150,8 @@ class File : public Object {
   enum class Access { kRead, kReadWrite };
   /// Creates a file. Replaces a file that exists at `path`.
   static File create(const std::string& path, const CreateOptions& options = {});
-  /// Creates a file in memory, for image(). `path` is only a name. Memory grows by `step` bytes.
-  static File create_in_memory(const std::string& path, int64_t step);
+  /// Creates a file in memory, for image(). `path` is only a name.
+  static File create_in_memory(const std::string& path);
   /// Opens without locking the file for reading, because some file systems have no locks.
   static File open(const std::string& path, Access access = Access::kRead);
   /// Opens for reading. Returns no value if it is not an HDF5 file, or a damaged one.
