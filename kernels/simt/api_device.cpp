@@ -1,9 +1,15 @@
 // The emulated GPU's properties: one device of compute capability 9.0 with few multiprocessors.
+#include <atomic>
 #include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "machine.h"
+#include "simt/simt.h"
 
 using simt::answer;
+using simt::chosen;
 using simt::guarded;
 using simt::Machine;
 
@@ -12,6 +18,7 @@ namespace {
 constexpr int kMultiprocessors = 8;
 constexpr int kVersion = CUDART_VERSION;
 thread_local cudaError_t last_error = cudaSuccess;
+std::atomic<const simt::OnCalls::Choose*> choose_call{nullptr};
 
 struct ErrorText {
   cudaError_t error;
@@ -61,6 +68,16 @@ cudaError_t answer(cudaError_t error) {
   return error;
 }
 
+OnCalls::OnCalls(Choose choose) : choose_(std::move(choose)) { choose_call = &choose_; }
+OnCalls::~OnCalls() { choose_call = nullptr; }
+
+cudaError_t chosen(const CallName& call) {
+  const OnCalls::Choose* choose = choose_call;
+  if (!choose) return cudaSuccess;
+  return answer(
+      (*choose)(call.has_flags ? fmt::format("{} {}", call.name, call.flags) : call.name));
+}
+
 }  // namespace simt
 
 cudaError_t cudaGetLastError() {
@@ -79,14 +96,20 @@ const char* cudaGetErrorName(cudaError_t error) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  const cudaError_t refused = chosen("cudaGetDeviceCount");
+  if (refused != cudaSuccess) return refused;
   *count = 1;
   return answer(cudaSuccess);
 }
 cudaError_t cudaSetDevice(int device) {
+  const cudaError_t refused = chosen("cudaSetDevice");
+  if (refused != cudaSuccess) return refused;
   return answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  const cudaError_t refused = chosen("cudaGetDeviceProperties");
+  if (refused != cudaSuccess) return refused;
   if (device != 0) return answer(cudaErrorInvalidDevice);
   *properties = {};
   std::strcpy(properties->name, "emulated GPU");
@@ -115,6 +138,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  const cudaError_t refused = chosen("cudaDeviceGetPCIBusId");
+  if (refused != cudaSuccess) return refused;
   if (device != 0 || length < 13) return answer(cudaErrorInvalidValue);
   std::strcpy(text, "0000:00:00.0");
   return answer(cudaSuccess);
@@ -142,17 +167,21 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+  const cudaError_t refused = chosen("cudaDeviceGetDefaultMemPool");
+  if (refused != cudaSuccess) return refused;
   *pool = nullptr;
   return answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
-  return answer(cudaSuccess);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
+  return chosen({"cudaMemPoolSetAttribute", *static_cast<const uint64_t*>(value)});
 }
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
-  return guarded("cudaMemPoolGetAttribute", [&](Machine& machine) {
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr attribute, void* value) {
+  return guarded({"cudaMemPoolGetAttribute", attribute}, [&](Machine& machine) {
     const uint64_t used = machine.memory.in_use();
     std::memcpy(value, &used, sizeof(used));
     return answer(cudaSuccess);
   });
 }
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return answer(cudaSuccess); }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t keep) {
+  return chosen({"cudaMemPoolTrimTo", keep});
+}

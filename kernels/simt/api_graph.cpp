@@ -6,6 +6,7 @@
 
 using simt::answer;
 using simt::Capture;
+using simt::chosen;
 using simt::guarded;
 using simt::Machine;
 using simt::OperationPtr;
@@ -30,7 +31,7 @@ bool joined(const SimtGraph& graph, const std::vector<size_t>& tails) {
 }  // namespace
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  return guarded("cudaStreamBeginCapture", [&](Machine& machine) {
+  return guarded({"cudaStreamBeginCapture", static_cast<uint64_t>(mode)}, [&](Machine& machine) {
     if (!stream) return answer(cudaErrorStreamCaptureUnsupported);
     if (!machine.known(stream)) return answer(cudaErrorInvalidResourceHandle);
     if (stream->capture) return answer(cudaErrorInvalidValue);
@@ -74,7 +75,10 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   });
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags) {
+  const cudaError_t refused = chosen({"cudaGraphInstantiate", flags});
+  if (refused != cudaSuccess) return refused;
   if (!graph) return answer(cudaErrorInvalidValue);
   *exec = new SimtGraphExec{*graph, nullptr};
   return answer(cudaSuccess);
@@ -104,6 +108,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  static_cast<void>(chosen("cudaGraphDestroy"));
   delete graph;
   return answer(graph ? cudaSuccess : cudaErrorInvalidValue);
 }

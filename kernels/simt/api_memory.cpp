@@ -164,8 +164,8 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   });
 }
 
-cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
-  return guarded("cudaHostAlloc", [&](Machine& machine) {
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned flags) {
+  return guarded({"cudaHostAlloc", flags}, [&](Machine& machine) {
     *pointer = nullptr;
     if (bytes == 0) return answer(cudaSuccess);
     const cudaError_t refused = refuse_in_capture(machine);

@@ -2,6 +2,7 @@
 #include "machine.h"
 
 using simt::answer;
+using simt::chosen;
 using simt::guarded;
 using simt::Machine;
 using simt::OperationPtr;
@@ -37,7 +38,8 @@ cudaError_t refused_for(Machine& machine, SimtStream* stream) {
 }  // namespace
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
-  return guarded("cudaStreamCreate", [&](Machine& machine) {
+  const uint64_t shown = flags + 10 * static_cast<uint64_t>(-priority);
+  return guarded({"cudaStreamCreate", shown}, [&](Machine& machine) {
     *stream = machine.make_stream((flags & cudaStreamNonBlocking) == 0, priority);
     return answer(cudaSuccess);
   });
@@ -48,6 +50,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  const cudaError_t refused = chosen("cudaDeviceGetStreamPriorityRange");
+  if (refused != cudaSuccess) return refused;
   *least = 0;
   *greatest = -5;
   return answer(cudaSuccess);
@@ -96,6 +100,8 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  const cudaError_t refused = chosen({"cudaEventCreate", flags});
+  if (refused != cudaSuccess) return refused;
   *event = new SimtEvent;
   (*event)->timing = (flags & cudaEventDisableTiming) == 0;
   return answer(cudaSuccess);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <type_traits>
 #include <vector>
 
 #include "device_memory.h"
@@ -138,17 +139,31 @@ class OpenMemory {
 
 /// Stores `error` for cudaGetLastError and returns it.
 cudaError_t answer(cudaError_t error);
+/// A call of CUDA's API, with its flags if it has any.
+struct CallName {
+  CallName(const char* name) : name(name) {}
+  CallName(const char* name, uint64_t flags) : name(name), flags(flags), has_flags(true) {}
+  const char* name;
+  uint64_t flags = 0;
+  bool has_flags = false;
+};
+/// Stores and returns the error that an OnCalls gives the call, or returns cudaSuccess.
+cudaError_t chosen(const CallName& call);
 /// Returns cudaSuccess, or an error if an active capture forbids the call. Then the capture becomes
 /// invalid.
 cudaError_t refuse_in_capture(Machine& machine);
 /// Calls `body(machine)` while holding the machine's mutex. Reports a Failure. Also reports CUDA
 /// calls from host code that a stream runs.
 template <class F>
-auto guarded(const char* name, F body) {
+auto guarded(const CallName& call, F body) {
   Machine& machine = Machine::instance();
   std::unique_lock lock(machine.mutex);
   if (machine.executing) {
-    report(std::string("host code queued on a stream calls ") + name + ", which CUDA forbids");
+    report(std::string("host code queued on a stream calls ") + call.name + ", which CUDA forbids");
+  }
+  if constexpr (std::is_same_v<decltype(body(machine)), cudaError_t>) {
+    const cudaError_t refused = chosen(call);
+    if (refused != cudaSuccess) return refused;
   }
   try {
     return body(machine);

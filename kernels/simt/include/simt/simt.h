@@ -25,6 +25,21 @@ class ErrorsThrow {
   ErrorsThrow& operator=(const ErrorsThrow&) = delete;
 };
 
+/// During its lifetime, each call of CUDA's API is first shown to `choose`, by its name and its
+/// flags, on the thread that makes it. If that returns an error, the call does nothing and returns
+/// it. One at a time.
+class OnCalls {
+ public:
+  using Choose = std::function<cudaError_t(const std::string& call)>;
+  explicit OnCalls(Choose choose);
+  ~OnCalls();
+  OnCalls(const OnCalls&) = delete;
+  OnCalls& operator=(const OnCalls&) = delete;
+
+ private:
+  Choose choose_;
+};
+
 /// Bytes that an operation reads or writes.
 struct Range {
   const void* data;

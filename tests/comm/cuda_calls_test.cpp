@@ -1,0 +1,130 @@
+// Each call of device communicators, and each of its calls of CUDA in turn, in the emulator.
+#if defined(DLRM_SIMT)
+#include "device/cuda_calls.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/device_comm.h"
+#include "dlrm/comm/thread_comm.h"
+
+#include "comm/nccl_comm.h"
+#include "pinned_text.h"
+
+namespace dlrm {
+namespace {
+
+constexpr size_t kCount = 6;
+
+/// Every kind of call, on a stream and without one.
+void make_calls(Communicator& wire, Device& device) {
+  const std::unique_ptr<Stream> stream = device.make_stream();
+  const auto ranks = static_cast<size_t>(wire.size());
+  Array<float> data(device, kCount * ranks, "data"), received(device, kCount * ranks, "received");
+  const std::vector<int64_t> bytes(ranks, 4 * kCount);
+  const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
+  wire.start_allreduce<float>(data.view(), DType::kFloat32, stream.get()).wait(*stream);
+  wire.start_alltoallv(data.data(), received.data(), layout, stream.get()).wait(*stream);
+  wire.start_allgatherv(data.data(), received.data(), bytes, layout.receive_offsets, stream.get())
+      .wait(*stream);
+  wire.start_broadcast(data.data(), 4 * kCount, 0, stream.get()).wait(*stream);
+  wire.start_allreduce<float>(data.view()).wait(*stream);
+  wire.start_barrier().wait(*stream);
+  stream->synchronize();
+}
+
+/// One captured graph with a call of each kind.
+void make_graph(Communicator& wire, Device& device) {
+  const std::unique_ptr<Stream> stream = device.make_stream();
+  Array<float> data(device, kCount, "data"), received(device, kCount, "received");
+  const ExchangeLayout layout = ExchangeLayout::packed({4 * kCount}, {4 * kCount});
+  stream->begin_capture();
+  wire.start_allreduce<float>(data.view(), DType::kFloat32, stream.get()).wait(*stream);
+  wire.start_alltoallv(data.data(), received.data(), layout, stream.get()).wait(*stream);
+  const std::unique_ptr<Graph> graph = stream->end_capture();
+  graph->launch(*stream);
+  stream->synchronize();
+}
+
+using Use = std::function<void(Communicator&, Device&)>;
+
+cuda_calls::Scenario alone(const char* name, const Use& use) {
+  return {name, [=](Device& device) {
+            const auto host = make_self_comm();
+            const auto wire = make_device_comm(*host, device);
+            use(*wire, device);
+          }};
+}
+
+cuda_calls::Scenario over_nccl(const char* name, const Use& use) {
+  return {name, [=](Device& device) {
+            const auto host = make_self_comm();
+            const auto wire = comm::make_nccl_comm(*host, device);
+            use(*wire, device);
+          }};
+}
+
+TEST(CudaCallsOfComm, EachThatFailsIsAnErrorWithItsReason) {
+  expect_text_of_file(
+      cuda_calls::report({alone("alone", make_calls), alone("alone, in a graph", make_graph),
+                          over_nccl("NCCL", make_calls)}),
+      DLRM_SOURCE "/tests/comm/cuda_calls.txt");
+}
+
+/// How two staged ranks end if call `at` of `name` on rank 0 fails. Empty: there are not so many.
+std::string end_of_staged(const std::string& name, int at) {
+  bool failed = false;
+  try {
+    run_on_threads(2, [&](Communicator& host) {
+      const std::shared_ptr<Device> device = make_cuda_device(0);
+      const auto wire = make_device_comm(host, *device, {.kind = DeviceCommKind::kStaged});
+      std::unique_ptr<simt::OnCalls> calls;
+      if (host.rank() == 0) {
+        const std::thread::id thread = std::this_thread::get_id();
+        calls = std::make_unique<simt::OnCalls>(
+            [&, thread, number = 0](const std::string& call) mutable {
+              if (std::this_thread::get_id() != thread || call != name || number++ != at) {
+                return cudaSuccess;
+              }
+              failed = true;
+              return cudaErrorInitializationError;
+            });
+      }
+      make_calls(*wire, *device);
+      EXPECT_EQ(device->bytes_in_use(), 0u);
+    });
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return failed ? "none" : "";
+}
+
+TEST(CudaCallsOfComm, AStagedCallThatFailsEndsBothRanks) {
+  std::ostringstream out;
+  for (const std::string name : {"cudaEventCreate 3", "cudaEventRecord", "cudaStreamWaitEvent",
+                                 "cudaMemcpyAsync", "cudaHostAlloc 3", "cudaStreamSynchronize"}) {
+    std::map<std::string, std::vector<int>> endings;
+    int at = 0;
+    for (std::string ending; !(ending = end_of_staged(name, at)).empty(); ++at) {
+      endings[ending].push_back(at);
+    }
+    out << name << ", " << at << " calls\n";
+    for (const auto& [ending, calls] : endings) {
+      out << fmt::format("  {}: {}\n", ending, fmt::join(calls, " "));
+    }
+  }
+  // How often events are asked depends on the ranks' threads.
+  out << "cudaEventQuery: " << end_of_staged("cudaEventQuery", 0) << "\n";
+  expect_text_of_file(out.str(), DLRM_SOURCE "/tests/comm/staged_calls.txt");
+}
+
+}  // namespace
+}  // namespace dlrm
+#endif

@@ -1,0 +1,171 @@
+// Each function of a GPU, and each of its calls of CUDA in turn, in the emulator: the calls are
+// those of cuda_calls.txt, and a call that fails ends as it says there.
+#if defined(DLRM_SIMT)
+#include "cuda_calls.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/device/cuda/runtime.h"
+#include "dlrm/device/staging_buffer.h"
+#include "dlrm/device/transfer.h"
+#include "dlrm/device/utilisation.h"
+
+#include "pinned_text.h"
+
+namespace dlrm {
+namespace {
+
+using cuda_calls::Scenario;
+
+const std::vector<Scenario>& scenarios() {
+  static const std::vector<Scenario> all{
+      {"a device", [](Device&) { make_cuda_device(0); }},
+      {"facts",
+       [](Device& device) {
+         static_cast<void>(cuda::facts(device));
+         EXPECT_EQ(make_utilisation_probe(device), nullptr);
+         static_cast<void>(device.available_bytes());
+       }},
+      {"memory", [](Device& device) { const Array<int> array(device, 100, "numbers"); }},
+      {"pinned memory", [](Device& device) { const HostArray<int> array(device, 100, "numbers"); }},
+      {"streams", [](Device& device) { device.make_stream(), device.make_urgent_stream(); }},
+      {"events",
+       [](Device& device) {
+         const auto stream = device.make_stream(), other = device.make_stream();
+         const auto event = device.make_event();
+         stream->record(*event);
+         other->wait(*event);
+         event->synchronize();
+         EXPECT_TRUE(event->reached());
+         stream->synchronize();
+       }},
+      {"timed events",
+       [](Device& device) {
+         const auto stream = device.make_stream();
+         const auto first = device.make_timed_event(), second = device.make_timed_event();
+         stream->record(*first);
+         stream->record(*second);
+         second->synchronize();
+         EXPECT_GE(second->milliseconds_since(*first), 0);
+       }},
+      {"a copy",
+       [](Device& device) {
+         const auto stream = device.make_stream();
+         const HostArray<int> from(device, 4, "from");
+         const Array<int> to(device, 4, "to");
+         device.copy(to.data(), from.data(), 16, *stream);
+         device.copy(to.data(), from.data(), 0, *stream);
+         device.copy(to.data(), to.data(), 16, *stream);
+         stream->synchronize();
+       }},
+      {"a graph",
+       [](Device& device) {
+         const HostArray<int> from(device, 4, "from");
+         const Array<int> to(device, 4, "to");
+         const auto stream = device.make_stream();
+         stream->begin_capture();
+         static_cast<void>(stream->capturing());
+         device.copy(to.data(), from.data(), 16, *stream);
+         const auto graph = stream->end_capture();
+         graph->launch(*stream);
+         stream->synchronize();
+       }},
+      {"an abandoned capture",
+       [](Device& device) {
+         const auto stream = device.make_stream();
+         stream->begin_capture();
+         stream->abandon_capture();
+         stream->synchronize();
+       }},
+      {"memory that is freed during a capture",
+       [](Device& device) {
+         const auto stream = device.make_stream();
+         std::optional<Array<int>> array(std::in_place, device, 4, "freed");
+         std::optional<HostArray<int>> pinned(std::in_place, device, 4, "freed");
+         stream->begin_capture();
+         array.reset();
+         pinned.reset();
+         stream->end_capture();
+         const Array<int> next(device, 4, "next");
+         const HostArray<int> pinned_next(device, 4, "next");
+       }},
+      {"waits that poll",
+       [](Device& device) {
+         const auto stream = device.make_stream();
+         const auto event = device.make_event();
+         stream->record(*event);
+         event->synchronize();
+         stream->synchronize();
+         const Array<int> array(device, 4, "numbers");
+         const HostArray<int> pinned(device, 4, "numbers");
+       },
+       true},
+      {"a staging buffer",
+       [](Device& device) {
+         const auto copies = device.make_stream(), stream = device.make_stream();
+         StagingBuffer staging(device, "staging");
+         for (int round = 0; round < 2; ++round) {
+           staging.begin(StagingBuffer::bytes_of<int>(3));
+           staging.take<int>(3)[2] = round;
+           staging.send(*copies);
+           staging.await(*stream);
+           staging.await(*stream);
+           staging.release(*stream);
+         }
+         staging.begin(0);
+         staging.send(*copies);
+         HostArray<char> filled(device, 64, "filled");
+         staging.adopt(filled, 64);
+         staging.send(*copies);
+         staging.await(*stream);
+         stream->synchronize();
+       }},
+      {"a transfer",
+       [](Device& device) {
+         const auto stream = device.make_stream();
+         Transfer transfer(device, *stream);
+         const Array<int> array(device, 4, "numbers");
+         int values[] = {1, 2, 3, 4};
+         transfer.to_device(array.data(), values, sizeof values);
+         transfer.to_host(values, array.data(), sizeof values);
+         EXPECT_EQ(values[3], 4);
+       }},
+  };
+  return all;
+}
+
+TEST(CudaCalls, EachThatFailsIsAnErrorWithItsReason) {
+  expect_text_of_file(cuda_calls::report(scenarios()), DLRM_SOURCE "/tests/device/cuda_calls.txt");
+}
+
+TEST(CudaCalls, AMissingGpuIsExplained) {
+  for (const auto& [error, reason] :
+       {std::pair(cudaErrorNoDevice, std::string("the driver offers none")),
+        std::pair(cudaErrorInsufficientDriver,
+                  std::string("the NVIDIA driver is missing, or too old for CUDA 13.0")),
+        std::pair(cudaErrorInitializationError, std::string("initialization error"))}) {
+    const simt::OnCalls calls([chosen = error](const std::string& call) {
+      return call == "cudaGetDeviceCount" ? chosen : cudaSuccess;
+    });
+    EXPECT_EQ(cuda_device_count(), 0);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    try {
+      make_cuda_device(0);
+      ADD_FAILURE() << "it was made";
+    } catch (const Error& thrown) {
+      EXPECT_EQ(thrown.code(), ExitCode::kUsage);
+      EXPECT_EQ(std::string(thrown.what()),
+                "device cuda: no GPU here: " + reason + "; `--device cpu` runs without one");
+    }
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
+#endif
