@@ -301,6 +301,18 @@ TEST(NcclSession, ThatIsMadeAndEndedDuringAnExceptionIsNotAborted) {
   });
 }
 
+TEST(NcclSession, ThatCannotStartIsAbortedAndNoLongerWatched) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  FakeNccl::network_down = true;
+  run_on_threads(1, [&](Communicator& host) {
+    FakeNccl::take_calls();
+    EXPECT_THROW(make_nccl_comm(host, *device), Error);
+    EXPECT_EQ(FakeNccl::take_calls().back(), "abort");
+    EXPECT_EQ(host.engine()->monitor().failure(), "");
+  });
+  FakeNccl::network_down = false;
+}
+
 TEST(NcclSession, ThatAnExceptionEndsIsAborted) {
   run_nccl(1, [](const DeviceRank& rank) {
     FakeNccl::take_calls();

@@ -122,7 +122,6 @@ class NcclComm final : public Communicator {
                exchange.name, rank(), bytes, layout.receive_bytes[own]);
     char* to = static_cast<char*>(exchange.receive) + layout.receive_offsets[own];
     const char* from = static_cast<const char*>(exchange.send) + layout.send_offsets[own];
-    if (bytes == 0 || to == from) return;
     session_->device().copy(to, from, static_cast<size_t>(bytes), *lane.stream);
   }
 

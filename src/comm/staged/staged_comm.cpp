@@ -57,9 +57,7 @@ class StagedComm final : public Communicator {
       stream.wait(*submitted);
       staging_->events()->release(std::move(submitted));
     }
-    if (bytes > 0 && to != from) {
-      staging_->device().copy(to, from, static_cast<size_t>(bytes), stream);
-    }
+    staging_->device().copy(to, from, static_cast<size_t>(bytes), stream);
     return Pending(std::unique_ptr<DeviceCall>(
         new (engine()->call_pool()) DeviceCall(staging_->events(), engine(), stream)));
   }
