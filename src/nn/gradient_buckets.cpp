@@ -44,9 +44,7 @@ void GradientBuckets::ready_from(int64_t offset) {
 }
 
 void GradientBuckets::poll() {
-  for (Bucket& b : buckets_) {
-    if (!b.pending.done()) b.pending.poll();
-  }
+  for (Bucket& b : buckets_) b.pending.poll();
 }
 
 void GradientBuckets::finish_first() {

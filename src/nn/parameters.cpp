@@ -82,7 +82,7 @@ void Parameters::initialise(uint64_t seed, float initial_accumulator) {
 }
 
 void Parameters::refresh_copies() {
-  if (compute_ != DType::kBFloat16 || size_ == 0) return;
+  if (compute_ != DType::kBFloat16) return;
   ops_.convert(Matrix(values_.data(), DType::kFloat32, 1, size_),
                Matrix(copies_.data(), DType::kBFloat16, 1, size_));
 }
@@ -201,7 +201,7 @@ void Parameters::finish_gradients() {
   sum_held_gradients();
   buckets_.finish();
   float* flag = skip_update_flag();
-  if (!flag || size_ == 0) return;
+  if (!flag) return;
   // A fused relu turns a NaN into 0, so outputs may not show it. If a layer's input is not finite,
   // the gradient of its weights is not finite either. The flag skips the update, so weights that
   // were finite stay finite.
@@ -212,7 +212,6 @@ void Parameters::finish_gradients() {
 
 bool Parameters::is_finite(float* data, int64_t count) {
   const Array<float> found(context_.device, 1, "flag");
-  ops_.fill_zero(found.data(), sizeof(float));
   ops_.find_non_finite(Matrix(data, DType::kFloat32, 1, count), found.view());
   float flag = 0;
   Transfer(context_.device, context_.stream).to_host(&flag, found.data(), sizeof(float));

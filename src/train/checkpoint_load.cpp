@@ -60,8 +60,7 @@ class Reader {
 
  private:
   static int64_t rows_at_once(int64_t columns) {
-    return std::max<int64_t>(
-        1, static_cast<int64_t>(kCheckpointChunk / sizeof(float)) / std::max<int64_t>(1, columns));
+    return std::max<int64_t>(1, static_cast<int64_t>(kCheckpointChunk / sizeof(float)) / columns);
   }
 
   const StoredTensor& find(const TensorShard& piece) const {
@@ -98,7 +97,7 @@ class Reader {
   void copy(const StoredPiece& source, Range rows, Range columns) {
     const Range r = overlap(source.rows, rows);
     const Range c = overlap(source.columns, columns);
-    if (r.size() == 0 || c.size() == 0) return;
+    if (r.size() == 0) return;
     if (source.columns == columns) {
       read_rows(source, r, chunk_.data() + (r.begin - rows.begin) * columns.size());
       return;
@@ -133,7 +132,6 @@ class Reader {
 
   void read_rows(const StoredPiece& source, Range rows, float* out) {
     if (!file_ || file_rank_ != source.rank) {
-      file_.reset();
       file_.emplace(file_of(source), File::Mode::kRead);
       file_rank_ = source.rank;
     }

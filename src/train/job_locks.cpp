@@ -15,7 +15,7 @@ void JobLocks::reserve(const std::string& key, const std::string& directory) {
       make_folders(directory);
       std::unique_ptr<FolderLock>& lock = held_[std::filesystem::canonical(directory)];
       if (lock && lock->in_place()) return;
-      lock.reset();  // its file is gone
+      lock.reset();  // its file is gone, or that cannot be told
       lock = std::make_unique<FolderLock>(directory);
     } catch (const std::exception& error) {
       throw usage_error("{}: {}", key, error.what());

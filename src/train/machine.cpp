@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <limits>
 #include <string>
 
 #include <unistd.h>
@@ -13,40 +11,9 @@
 #include "dlrm/core/host_name.h"
 #include "dlrm/core/random.h"
 
+#include "available_memory.h"
+
 namespace dlrm {
-namespace {
-
-double first_number(const std::string& path, const std::string& key) {
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    if (line.rfind(key, 0) != 0) continue;
-    const auto digits = line.find_first_of("0123456789", key.size());
-    if (digits == std::string::npos) return std::numeric_limits<double>::infinity();
-    return std::strtod(line.c_str() + digits, nullptr);
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
-/// Memory that the process may still take: the system's available memory, or the cgroup's limit.
-double available_memory() {
-  const double system = first_number("/proc/meminfo", "MemAvailable:") * 1024;
-  double limit = std::numeric_limits<double>::infinity();
-  std::ifstream self("/proc/self/cgroup");
-  for (std::string line; std::getline(self, line);) {
-    if (line.rfind("0::", 0) != 0) continue;
-    for (std::string group = line.substr(3);;) {
-      const std::string folder = "/sys/fs/cgroup" + group;
-      const double most = first_number(folder + "/memory.max", "");
-      if (most < limit) limit = most - first_number(folder + "/memory.current", "");
-      const auto slash = group.rfind('/');
-      if (slash == std::string::npos || group.size() <= 1) break;
-      group.resize(slash);
-    }
-  }
-  return std::min(system, std::max(limit, 0.0));
-}
-
-}  // namespace
 
 MachineShare machine_share(Communicator& comm) {
   struct Location {

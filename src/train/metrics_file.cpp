@@ -58,11 +58,11 @@ bool MetricsFile::reopen_if_gone() {
   struct stat mine {
   }, there{};
   const bool named = ::lstat(path_.c_str(), &there) == 0;
-  if (named && fd_ >= 0 && ::fstat(fd_, &mine) == 0 && mine.st_ino == there.st_ino &&
+  if (named && ::fstat(fd_, &mine) == 0 && mine.st_ino == there.st_ino &&
       mine.st_dev == there.st_dev) {
     return true;
   }
-  if (fd_ >= 0) deleted_ = true;
+  deleted_ = true;
   close();
   fd_ = open_to_append(path_);
   return fd_ >= 0;

@@ -50,17 +50,6 @@ void open_directory(RunDirectory& directory, const RunOptions& options, const Pl
   directory.start(yaml, plan_json);
 }
 
-/// Sums over all ranks.
-void add_up(Communicator& comm, CacheCounters& cache) {
-  int64_t* const counts[] = {&cache.accesses,     &cache.rows,  &cache.misses,
-                             &cache.middle_reads, &cache.reads, &cache.fetched_bytes,
-                             &cache.written_bytes};
-  for (int64_t* count : counts) comm.allreduce<int64_t>({count, 1});
-  double* const times[] = {&cache.place_seconds, &cache.fetch_seconds, &cache.write_seconds,
-                           &cache.exposed_seconds};
-  for (double* seconds : times) comm.allreduce<double>({seconds, 1});
-}
-
 /// Adds the counts of all ranks. Warns about dropped ids, because they show that data and config
 /// disagree.
 void sum_counts(Context& context, RunProgress& progress) {

@@ -61,9 +61,7 @@ void StepStatus::finish() {
   if (fields_[kBadUpdate] > 0) throw_bad_update();
 }
 
-void StepStatus::poll() {
-  if (!pending_.done()) pending_.poll();
-}
+void StepStatus::poll() { pending_.poll(); }
 
 void StepStatus::check_last_update() {
   int64_t found[] = {model_.update_skipped_after_all_work() ? 1 : 0, bad_update_};

@@ -95,6 +95,16 @@ std::map<std::string, double> most_of_ranks(Communicator& comm,
   return most;
 }
 
+void add_up(Communicator& comm, CacheCounters& cache) {
+  int64_t* const counts[] = {&cache.accesses,     &cache.rows,  &cache.misses,
+                             &cache.middle_reads, &cache.reads, &cache.fetched_bytes,
+                             &cache.written_bytes};
+  for (int64_t* count : counts) comm.allreduce<int64_t>({count, 1});
+  double* const times[] = {&cache.place_seconds, &cache.fetch_seconds, &cache.write_seconds,
+                           &cache.exposed_seconds};
+  for (double* seconds : times) comm.allreduce<double>({seconds, 1});
+}
+
 RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan,
                      const RunProgress& progress, const EvaluationHistory& evaluations,
                      const TrainingRun& run) {

@@ -103,6 +103,8 @@ TEST(GradientBuckets, WhatIsJoinedIsSummedWithTheLastBucket) {
     std::vector<float> gradients(kJoined + kSize + 1, 1.0f);
     GradientBuckets buckets(context, DType::kFloat32, nullptr);
     buckets.cut(gradients, {0, kFirst}, kSize, kJoined);
+    EXPECT_EQ(buckets.first_begin(), kFirst);
+    EXPECT_THROW(buckets.finish_first(), std::exception);
     buckets.ready_from(kFirst);
     buckets.finish_first();
     EXPECT_THROW(buckets.finish_last(), std::exception);

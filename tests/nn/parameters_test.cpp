@@ -40,7 +40,10 @@ TEST(Parameters, InitialWeightsHaveTheRequestedVariance) {
   double squares = 0;
   for (int64_t i = 0; i < 60000; ++i) squares += std::pow(p.values(w)[i], 2);
   EXPECT_NEAR(squares / 60000, 0.25, 0.01);
-  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(p.values(zero)[i], 0);
+  for (int64_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(p.values(zero)[i], 0);
+    EXPECT_FALSE(std::signbit(p.values(zero)[i]));  // nothing was drawn
+  }
 }
 
 TEST(Parameters, LayersAreDrawnWithTheDeviationsOfTheirShapes) {
@@ -238,6 +241,58 @@ TEST(FusedUpdate, RefusesLayersOutOfOrder) {
   FusedLayers layers;
   ASSERT_TRUE(layers.p.begin_fused_update(layers.step));
   EXPECT_THROW(layers.backward(0), std::exception);
+}
+
+TEST(FusedUpdate, RefusesALayerThatWasUpdated) {
+  FusedLayers layers;
+  ASSERT_TRUE(layers.p.begin_fused_update(layers.step));
+  layers.backward(1);
+  EXPECT_THROW(layers.backward(1), std::exception);
+  layers.backward(0);
+  layers.p.update(layers.step);
+}
+
+TEST(FusedUpdate, RefusesALayerIfATensorAfterItLacksItsGradient) {
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
+  const int weight = p.add("/weight", 16, 5, 0), bias = p.add("/bias", 16, 0, 0);
+  const int after = p.add("/after", 1, 0, 0);
+  p.allocate();
+  std::vector<float> x(10, 1), y(32, 1), dy(32, 1);
+  LinearBackward of;
+  of.x = Matrix(x.data(), DType::kFloat32, 2, 5);
+  of.y = Matrix(y.data(), DType::kFloat32, 2, 16);
+  of.dy = Matrix(dy.data(), DType::kFloat32, 2, 16);
+  ASSERT_TRUE(p.begin_fused_update({}));
+  EXPECT_THROW(p.linear_backward(of, weight, bias), std::exception);
+  p.gradients_ready_from(after);
+  p.linear_backward(of, weight, bias);
+  p.update({});
+}
+
+TEST(FusedUpdate, LeavesTheRoundedBiasesAlone) {
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kBFloat16, DType::kFloat32);
+  const int weight = p.add("/weight", 3, 5, 0), bias = p.add("/bias", 3, 0, 0);
+  p.allocate();
+  p.initialise(1, 0);
+  std::vector<BFloat16> x(10, BFloat16(1.0f)), y(6, BFloat16(1.0f)), dy(6, BFloat16(1.0f));
+  LinearBackward of;
+  of.x = Matrix(x.data(), DType::kBFloat16, 2, 5);
+  of.y = Matrix(y.data(), DType::kBFloat16, 2, 3);
+  of.dy = Matrix(dy.data(), DType::kBFloat16, 2, 3);
+  OptimizerStep step;
+  step.lr = 0.5f;
+  ASSERT_TRUE(p.begin_fused_update(step));
+  p.linear_backward(of, weight, bias);
+  p.update(step);
+  EXPECT_EQ(p.values(weight)[14], -1);
+  EXPECT_EQ(p.values(bias)[2], -1);
+  EXPECT_EQ(static_cast<const BFloat16*>(p.weight(weight).data)[14].bits, BFloat16(-1.0f).bits);
+  // On a CPU no product reads them.
+  EXPECT_EQ(p.rounded_bias(bias)[2].bits, BFloat16(0.0f).bits);
 }
 
 TEST(FusedUpdate, AppliesGradientsThatNoLayerComputes) {

@@ -293,6 +293,30 @@ TEST(CheckpointValues, ACheckpointThatIsNotFiniteIsPassedOverAndItsRowNamed) {
   }
 }
 
+TEST(CheckpointValues, OfSeveralFaultsOfAFileTheFirstIsNamed) {
+  const auto comm = make_self_comm();
+  TemporaryFolder folder;
+  save_on(1, Cut::kRows, folder.path(), 10);
+  const std::string saved = folder.path("step_000000010");
+  std::string first;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const char* tensor : {"/mlp/bottom/0/weight", "/tables/C10/adam_m", "/tables/C1/weight"}) {
+    spoil(saved, tensor, 3, std::nanf(""), true);
+    const CheckpointIndex index = read_index(saved);
+    for (const StoredPiece& piece : index.pieces) {
+      if (index.tensors[static_cast<size_t>(piece.tensor)].path != tensor) continue;
+      if (piece.offset < least) first = tensor;
+      least = std::min(least, piece.offset);
+    }
+  }
+  try {
+    open_checkpoint(*comm, saved);
+    ADD_FAILURE() << "taken for good";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), saved + "/rank_00000.h5: " + first + " is not finite in row 3");
+  }
+}
+
 TEST(CheckpointValues, WhatIsNotFiniteIsNotSavedAndTheOlderOneStays) {
   TemporaryFolder folder;
   save_on(3, Cut::kRows, folder.path(), 10, 1);

@@ -141,8 +141,20 @@ TEST(Checkpoint, TheNewestAreKept) {
 TEST(Checkpoint, CheckpointsOfLaterStepsAreRemovedAfterARunContinuesFromAnEarlierOne) {
   TemporaryFolder folder;
   for (const int64_t step : {10, 20, 30}) save_on(1, Cut::kRows, folder.path(), step, 3);
+  ::testing::internal::CaptureStderr();
   save_on(1, Cut::kRows, folder.path(), 15, 1);
+  const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000015"));
+  for (const char* name : {"/step_000000020", "/step_000000030"}) {
+    EXPECT_THAT(said, HasSubstr(folder.path() + name + " is of a step not reached again: removed"));
+  }
+  EXPECT_EQ(said.find("/step_000000010"), std::string::npos) << said;
+}
+
+TEST(Checkpoint, OneIsKeptIfNoneIsAskedFor) {
+  TemporaryFolder folder;
+  for (const int64_t step : {5, 10}) save_on(1, Cut::kRows, folder.path(), step, 0);
+  EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000010"));
 }
 
 TEST(Checkpoint, TheBestIsKeptBesideTheNewest) {
@@ -187,6 +199,33 @@ TEST(Checkpoint, RanksMustAgreeOnShapes) {
                 HasSubstr("ranks disagree on the shape of /tables/C1/weight"));
   });
   EXPECT_THAT(list_checkpoints(folder.path()), IsEmpty());
+}
+
+TEST(Checkpoint, TensorsHaveOneDimensionOrTwo) {
+  TemporaryFolder folder;
+  run_on_threads(2, [&](Communicator& comm) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {3, 1, 1}}) {
+      auto pieces = pieces_of(held_pieces(comm.rank(), 2, Cut::kRows, true));
+      if (comm.rank() == 1) pieces[0].shape = shape;
+      EXPECT_THAT(error_of([&] {
+                    save_checkpoint(comm, Log(comm.rank()), folder.path(), 1, state_at(8), pieces);
+                  }),
+                  HasSubstr(fmt::format("{} has {} dimensions", pieces[0].path, shape.size())));
+    }
+  });
+  EXPECT_THAT(list_checkpoints(folder.path()), IsEmpty());
+}
+
+TEST(Checkpoint, HasNoOtherFilesThanItsIndexAndThoseOfItsRanks) {
+  TemporaryFolder folder;
+  save_on(2, Cut::kRows, folder.path(), 7);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() + kFirst)) {
+    names.push_back(entry.path().filename().string());
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("index.h5", "index.crc", "rank_00000.h5",
+                                                     "rank_00001.h5"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 TEST(Checkpoint, AFileThatHasGrownIsDamaged) {

@@ -91,6 +91,17 @@ TEST(EvaluationHistory, ATextWithImpossibleCountsIsRefused) {
   }
 }
 
+TEST(EvaluationHistory, CountsAreWholeNumbersThatADoubleHolds) {
+  EvaluationHistory history(BestMetric::kAuc);
+  history.add(at(int64_t{1} << 53, 0.6, 0.5));
+  EvaluationHistory restored(BestMetric::kAuc);
+  restored.restore(history.text());
+  EXPECT_EQ(restored.last()->step, int64_t{1} << 53);
+  history.add(at((int64_t{1} << 53) + 1, 0.6, 0.5));
+  EXPECT_THROW(restored.restore(history.text()), Error);
+  EXPECT_EQ(restored.last()->step, int64_t{1} << 53);  // as before
+}
+
 TEST(EvaluationHistory, TheErrorOfADamagedTextIsOnePrintableLine) {
   EvaluationHistory history(BestMetric::kAuc);
   try {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/error.h"
 
 namespace dlrm {
 namespace {
@@ -145,6 +146,20 @@ TEST(EvaluationSlices, ARankWithoutSamplesTakesPart) {
   EXPECT_EQ(sliced.slices[1].id, 2);
   EXPECT_FALSE(sliced.slices[1].result.auc);
   EXPECT_EQ(sliced.left_out, 0);
+}
+
+TEST(EvaluationSlices, OfAnotherFeatureOrOtherSamplesAreRefused) {
+  EXPECT_THROW(EvaluationSlices(model_of({"A", "B", "C"}), "D"), Error);
+  const std::vector<Sample> samples = random_samples(3);
+  run_on_threads(1, [&](Communicator& comm) {
+    for (const size_t size : {2, 4}) {
+      EvaluationSlices slices(model_of({"A", "B", "C"}), "B");
+      slices.see(batch_of(samples));
+      const std::vector<float> p(size, 0.5f), y(size, 1.0f), three(3, 1.0f);
+      EXPECT_THROW(slices.finish(comm, p, {View<const float>(y), {}}), Error) << size;
+      EXPECT_THROW(slices.finish(comm, p, {View<const float>(three), {}}), Error) << size;
+    }
+  });
 }
 
 TEST(EvaluationSlices, AnEvaluationWithoutSamplesHasNone) {

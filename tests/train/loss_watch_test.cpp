@@ -42,6 +42,8 @@ TEST(LossWatch, ComparesWithTheLowestMean) {
 TEST(LossWatch, AcceptsWhatFallsAndSmallRises) {
   EXPECT_EQ(found_at([](int step) { return 0.7 / step; }, 8192, 100), 0);
   EXPECT_EQ(found_at([](int step) { return step <= 8 ? 0.5 : 0.62; }, 8192, 100), 0);
+  EXPECT_EQ(found_at([](int step) { return step <= 8 ? 0.5 : 0.625; }, 8192, 100), 0);
+  EXPECT_EQ(found_at([](int step) { return step <= 8 ? 0.5 : 0.6251; }, 8192, 100), 16);
 }
 
 TEST(LossWatch, TakesNoFewSamplesForAMean) {

@@ -123,6 +123,35 @@ TEST(ProgressLine, WithoutATerminalLinesComeWithMetricsAndAfterSilence) {
   EXPECT_THAT(screen.drawn, IsEmpty());
 }
 
+TEST(ProgressLine, LinesAreDueAfterExactTimes) {
+  Screen screen;
+  screen.now = 0;
+  ProgressLine progress(0, screen.surroundings(false));
+  const auto lines_at = [&](double now, bool metrics) {
+    const size_t before = screen.lines.size();
+    screen.now = now;
+    progress.update(at(7), metrics);
+    return screen.lines.size() - before;
+  };
+  EXPECT_EQ(lines_at(0, false), 1u);
+  EXPECT_EQ(lines_at(0.75, true), 0u);
+  EXPECT_EQ(lines_at(1, false), 0u);
+  EXPECT_EQ(lines_at(1, true), 1u);
+  EXPECT_EQ(lines_at(30.75, false), 0u);
+  EXPECT_EQ(lines_at(31, false), 1u);
+}
+
+TEST(ProgressLine, ATerminalIsRedrawnAfterAFifthOfASecond) {
+  Screen screen;
+  screen.now = 0;
+  ProgressLine progress(0, screen.surroundings(true));
+  for (const double now : {0.0, 0.1875, 0.2, 0.375, 0.5}) {
+    screen.now = now;
+    progress.update(at(7));
+  }
+  EXPECT_EQ(screen.drawn.size(), 3u);
+}
+
 TEST(ProgressLine, OtherRanksAreSilent) {
   Screen screen;
   ProgressLine progress(1, screen.surroundings(true));

@@ -96,6 +96,7 @@ TEST(RunDirectory, ANewRunRewritesAnEarlierOne) {
     RunDirectory directory(*comm, folder.path());
     directory.start("", "");
     EXPECT_FALSE(fs::exists(folder.path("summary.json")));
+    EXPECT_FALSE(fs::exists(folder.path("trace.json")));
     directory.log(at(step));
     directory.write_summary({});
     std::ofstream(folder.path("trace.json")) << "{}";
@@ -303,6 +304,27 @@ TEST(RunSummary, EveryFieldHasItsOwnValue) {
       "data_wait_share": 0.125, "cpu_utilization": 0.625,
       "memory": {"planned_bytes": 9007199254740992.0}, "plan": {"shards": 10},
       "dropped_ids": null, "host": "some"})"));
+}
+
+TEST(RunSummary, SlicesAreInTheirEvaluationAndCachesOnlyIfThereAreSome) {
+  RunSummary summary;
+  EXPECT_FALSE(json::parse(to_json(summary)).contains("cache"));
+  summary.cache["rows"] = 3;
+  EXPECT_EQ(json::parse(to_json(summary))["cache"], json::parse("{\"rows\": 3}"));
+  summary.eval = {7, EvalResult{100, 0.75, 0.5, 0.8, 1.25}};
+  EXPECT_FALSE(json::parse(to_json(summary))["eval"].contains("by_id"));
+  summary.slices.feature = "C7";
+  summary.slices.left_out = 5;
+  summary.slices.slices = {
+      {4, EvalResult{60, 0.25, 0.125, 0.375, 1.5}},
+      {std::nullopt,
+       EvalResult{40, std::nullopt, std::numeric_limits<double>::infinity(), 0.5, 2}}};
+  EXPECT_EQ(json::parse(to_json(summary))["eval"]["by_id"], json::parse(R"({
+      "feature": "C7", "left_out": 5, "slices": [
+        {"id": 4, "auc": 0.25, "log_loss": 0.125, "accuracy": 0.375, "calibration": 1.5,
+         "samples": 60},
+        {"id": null, "auc": null, "log_loss": null, "accuracy": 0.5, "calibration": 2,
+         "samples": 40}]})"));
 }
 
 TEST(RunSummary, WholeNumbersHaveNoFraction) {

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "dlrm/comm/thread_comm.h"
+
 #include "checkpoint_tensors.h"
 #include "small_run.h"
 #include "test_rank.h"
@@ -134,6 +136,32 @@ TEST_F(Reports, AnEvaluationIsLoggedWithItsEpoch) {
   EXPECT_THAT(log, ::testing::HasSubstr("step 6: test AUC 0.75000, log loss 0.50000, accuracy "
                                         "0.8125, calibration 1.250\n"));
   EXPECT_THAT(log, ::testing::HasSubstr("step 7: test AUC none (one class), log loss 0.50000"));
+}
+
+TEST(ReportsOfRanks, ALossThatRisesIsToldByRankZero) {
+  testing::TemporaryFolder folder;
+  const RunConfig config = odd_model();
+  ::testing::internal::CaptureStderr();
+  run_on_threads(2, [&](Communicator& comm) {
+    TestRank rank(comm, config);
+    RunDirectory directory(comm, folder.path());
+    StepReports reports(rank.context, config, directory, 4);
+    RunProgress progress;
+    for (progress.step = 1; progress.step <= 20; ++progress.step) {
+      progress.loss = progress.step == 1 ? 0.5 : 3;
+      reports.step(progress, 1024, 0.5, 100);
+    }
+  });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const std::string expected =
+      "warning: step 8: the mean loss rose from 0.5000 to 2.6875: training is unstable with "
+      "batches "
+      "of 22; a smaller train.global_batch_size, smaller learning rates or "
+      "train.lr_schedule.warmup_steps may help\n";
+  const size_t at = said.find(expected);
+  ASSERT_NE(at, std::string::npos) << said;
+  EXPECT_EQ(said.find("the mean loss rose", at + expected.size()), std::string::npos) << said;
+  EXPECT_EQ(said.find("rank 1"), std::string::npos) << said;
 }
 
 TEST_F(Reports, SlicesHaveALineEachAndTheRestACount) {

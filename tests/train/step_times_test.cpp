@@ -34,6 +34,15 @@ TEST(StepTimes, PercentilesAreThoseOfASortWithinAThirdOfAPercent) {
   EXPECT_EQ(5000, times.count());
 }
 
+TEST(StepTimes, AShareOfNoStepIsThatOfTheShortest) {
+  StepTimes times;
+  times.add(0.25);
+  times.add(0.5);
+  EXPECT_NEAR(times.percentile_ms(0), 250, 1);
+  EXPECT_NEAR(times.percentile_ms(0.5), 250, 1);
+  EXPECT_NEAR(times.percentile_ms(0.51), 500, 2);
+}
+
 TEST(StepTimes, TheShortestAndTheLongestTimesAreAccepted) {
   StepTimes times;
   times.add(0);

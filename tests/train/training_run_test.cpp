@@ -4,45 +4,16 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "dlrm/comm/world.h"
-#include "dlrm/train/checkpoint.h"
-#include "dlrm/train/execution.h"
-
-#include "checkpoint_tensors.h"
-#include "small_run.h"
-#include "train/summarise.h"
+#include "one_run.h"
 
 namespace dlrm {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// 50 odd samples an epoch, in batches of 22. Notes which batches were loaded.
-class OddSource final : public BatchSource {
- public:
-  explicit OddSource(const RunConfig& config) : config_(config) {}
-  const BatchPlan& plan() const override { return plan_; }
-  void load(int64_t t, Batch& batch) const override {
-    batch = odd_batch(config_, t, 0, 1);
-    const std::lock_guard lock(mutex_);
-    loaded.push_back(t);
-  }
-  std::string describe() const override { return "odd"; }
-
-  mutable std::vector<int64_t> loaded;
-
- private:
-  const RunConfig& config_;
-  const BatchPlan plan_{50, 22};
-  mutable std::mutex mutex_;
-};
 
 /// Batches of row 0 alone, and from batch 4 on of many rows.
 class GrowingSource final : public BatchSource {
@@ -59,75 +30,13 @@ class GrowingSource final : public BatchSource {
   OddSource odd_;
 };
 
-/// A run of one rank with folders of its own.
-class OneRun : public ::testing::Test {
- protected:
-  OneRun() {
-    if (cuda_device_count() > 0) config_.device = DeviceKind::kCuda;
-    config_.checkpoint.directory = folder_.path("ckpt");
-    config_.output.directory = folder_.path("run");
-    config_.data.workers = 1;
-  }
-  void SetUp() override { begin(source_); }
-  void begin(const BatchSource& source) {
-    run_.reset();
-    trainer_.reset();
-    ops_.reset();
-    context_.reset();
-    execution_ = std::make_unique<Execution>(world_.comm(), config_, machine_share(world_.comm()));
-    context_ = std::make_unique<Context>(execution_->context(trace_, log_));
-    ops_ = execution_->make_ops(1, false);
-    trainer_ = std::make_unique<Trainer>(*context_, *ops_, config_, plan_, true);
-    run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                         directory_, source, nullptr, evaluations_, 1);
-    directory_.start("", "");
-  }
-
-  void fill_tables(float value) {
-    for (const TensorShard& shard : trainer_->shards()) {
-      if (!shard.path.starts_with("/tables/") || !shard.path.ends_with("/weight")) continue;
-      const std::vector<float> values(static_cast<size_t>(shard.rows.size() * shard.columns.size()),
-                                      value);
-      shard.write(0, shard.rows.size(), values.data());
-    }
-  }
-  /// Step 1 is refused because something of it is not finite.
-  void expect_not_saved() {
-    RunProgress progress;
-    progress.step = 1;
-    try {
-      run_->save(progress);
-      ADD_FAILURE() << "saved";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("not finite"));
-    }
-    EXPECT_FALSE(std::filesystem::exists(folder_.path("ckpt/step_000000001")));
-  }
-
-  testing::TemporaryFolder folder_;
-  World world_{nullptr, nullptr};
-  JobLocks locks_{world_.comm()};
-  EvaluationHistory evaluations_{BestMetric::kNone};
-  RunConfig config_ = odd_model();
-  Plan plan_ = make_plan(config_, 1);
-  Trace trace_;
-  Log log_;
-  OddSource source_{config_};
-  StopSignal stop_;
-  RunDirectory directory_{world_.comm(), folder_.path("run")};
-  std::unique_ptr<Execution> execution_;
-  std::unique_ptr<Context> context_;
-  std::unique_ptr<Ops> ops_;
-  std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<TrainingRun> run_;
-};
-
 TEST_F(OneRun, ResumedInALaterEpochGoesOnWithThatEpochsBatches) {
   RunProgress progress;
   progress.step = 4;
   progress.samples = 72;
   run_->train(progress, 7, stop_);
   EXPECT_THAT(source_.loaded, ElementsAre(4, 5, 6));
+  EXPECT_EQ(source_.announced, source_.loaded);
   EXPECT_EQ(progress.step, 7);
   EXPECT_EQ(progress.samples, 72 + 22 + 18 + 22);
 }
@@ -156,7 +65,11 @@ TEST_F(OneRun, EvaluatesAStepOnce) {
                                        directory_, source_, &source_, evaluations_, 1);
   RunProgress progress;
   progress.step = 2;
-  const bool auc = run_->evaluate_now(progress, stop_);
+  std::vector<std::string> stages;
+  const bool auc = run_->evaluate_now(
+      progress, stop_,
+      [&](int64_t, View<const float>, View<const float>) { stages.push_back(trace_.current()); });
+  EXPECT_THAT(stages, ElementsAre("evaluate", "evaluate", "evaluate"));
   EXPECT_FALSE(progress.stopped);
   ASSERT_TRUE(evaluations_.has(2));
   EXPECT_GT(evaluations_.last()->result.samples, 0);
@@ -342,103 +255,6 @@ TEST_F(OneRun, CountsWhatItTrainsItself) {
   EXPECT_FALSE(progress.stopped);
 }
 
-RunProgress some_progress() {
-  RunProgress progress;
-  progress.step = 9;
-  progress.samples = 500;
-  progress.samples_here = 60;
-  progress.loss = 0.25;
-  progress.wait_seconds = 0.5;
-  progress.loop_seconds = 4;
-  progress.cpu_utilization = 0.75;
-  progress.sent = {600, 900};
-  progress.dropped_ids = 13;
-  progress.recorded_steps = 2;
-  return progress;
-}
-
-TEST_F(OneRun, TheSummaryHasTheFiguresOfItsProgress) {
-  RunProgress trained;
-  run_->train(trained, 3, stop_);
-  trace_.add("checkpoint", 0, 1'000'000);
-  evaluations_.add({8, EvalResult{100, 0.75, 0.5, 0.8, 1.1}});
-  evaluations_.add({9, EvalResult{100, 0.5, 0.25, 0.8, 1.1}});
-  RunSummary s = summarise(*context_, config_, plan_, some_progress(), evaluations_, *run_);
-  EXPECT_EQ(s.samples_per_second, 15);
-  EXPECT_EQ(s.data_wait_share, 0.125);
-  EXPECT_EQ(s.steps, 9);
-  EXPECT_EQ(s.samples, 500);
-  EXPECT_EQ(s.train_loss, 0.25);
-  EXPECT_EQ(s.eval->step, 9);
-  EXPECT_EQ(s.best_eval->step, 8);
-  EXPECT_EQ(s.world_size, 1);
-  EXPECT_EQ(s.device, context_->device.describe());
-  EXPECT_GT(s.wall_seconds, 0);
-  EXPECT_LE(s.wall_seconds, static_cast<double>(trace_.now_ns()) * 1e-9);
-  EXPECT_EQ(s.step_ms_mean, run_->times().mean_ms());
-  EXPECT_EQ(s.step_ms_p50, run_->times().percentile_ms(0.5));
-  EXPECT_EQ(s.step_ms_p99, run_->times().percentile_ms(0.99));
-  EXPECT_EQ(s.stages_ms.count("checkpoint"), 0u);
-  size_t stages = 0;
-  for (const Trace::Total& total : trace_.totals()) {
-    if (total.name == std::string("checkpoint")) continue;
-    EXPECT_DOUBLE_EQ(s.stages_ms.at(total.name), static_cast<double>(total.ns) * 1e-6 / 3);
-    ++stages;
-  }
-  EXPECT_EQ(s.stages_ms.size(), stages);
-  EXPECT_EQ(s.stages_max_ms, s.stages_ms);  // of the only rank
-  EXPECT_EQ(s.cpu_utilization, 0.75);
-  EXPECT_EQ(s.numbers.at("dropped_ids"), 13);
-  EXPECT_EQ(s.numbers.count("failed_checkpoints"), 0u);
-  EXPECT_EQ(s.numbers.count("recorded_steps"), context_->device.can_capture() ? 1u : 0u);
-  EXPECT_EQ(s.numbers.count("gpu_busy_share"), 0u);
-  EXPECT_EQ(s.memory.count("gpu_used_bytes"), 0u);
-  EXPECT_EQ(s.labels.at("comm"), context_->device_comm().describe());
-}
-
-TEST_F(OneRun, TheSummaryHasThePlannedAndTheUsedMemory) {
-  RunProgress progress = some_progress();
-  progress.gpu = Utilisation{0.5, 0.25, 700, 1000};
-  const RunSummary s = summarise(*context_, config_, plan_, progress, evaluations_, *run_);
-  const RankMemory needs = rank_memory(config_, plan_)[0];
-  EXPECT_EQ(s.memory.at("planned_bytes"), needs.total());
-  EXPECT_EQ(s.memory.at("library_bytes"), needs.libraries);
-  EXPECT_EQ(s.memory.at("table_bytes"), needs.tables + needs.optimizer_state);
-  EXPECT_EQ(s.memory.at("host_table_bytes"), needs.host_tables);
-  EXPECT_EQ(s.memory.at("host_optimizer_state_bytes"), needs.host_optimizer_state);
-  EXPECT_EQ(s.memory.at("device_peak_bytes"), static_cast<double>(context_->device.peak_bytes()));
-  EXPECT_EQ(s.memory.at("shared_peak_bytes"),
-            static_cast<double>(context_->comm.shared_memory_peak()));
-  EXPECT_GT(s.memory.at("process_peak_bytes"), 0x1p20);
-  EXPECT_EQ(s.memory.at("gpu_used_bytes"), 700);
-  EXPECT_EQ(s.numbers.at("gpu_busy_share"), 0.5);
-  EXPECT_EQ(s.numbers.at("gpu_memory_busy_share"), 0.25);
-  // No step was timed.
-  EXPECT_TRUE(s.stages_ms.empty());
-  EXPECT_EQ(s.plan.at("exchange_bytes"), 0);
-}
-
-TEST_F(OneRun, TheSummaryHasTheLoadsOfItsPlan) {
-  RunProgress trained;
-  run_->train(trained, 3, stop_);
-  shard_by(config_, Strategy::kTable);
-  const Plan plan = make_plan(config_, 4);
-  const RunSummary s = summarise(*context_, config_, plan, some_progress(), evaluations_, *run_);
-  EXPECT_EQ(s.plan.at("shards"), static_cast<double>(plan.shards.size()));
-  EXPECT_EQ(s.plan.at("data_parallel_tables"), static_cast<double>(plan.data_parallel.size()));
-  double bytes = 0, most = 0, lookups = 0;
-  for (const RankLoad& load : rank_loads(config_, plan)) {
-    bytes += load.sent_bytes();
-    most = std::max(most, load.lookups);
-    lookups += load.lookups;
-  }
-  EXPECT_EQ(s.plan.at("expected_exchange_bytes"), bytes);
-  EXPECT_EQ(s.plan.at("exchange_bytes"), 200);  // 600 in three steps
-  EXPECT_EQ(s.plan.at("between_nodes_bytes"), 300);
-  EXPECT_DOUBLE_EQ(s.plan.at("lookup_imbalance"), most / (lookups / 4));
-  EXPECT_GT(s.plan.at("lookup_imbalance"), 1);
-}
-
 TEST_F(OneRun, SavesTheStepsBeforeABatchThatDoesNotFitTheCache) {
   config_.device = DeviceKind::kCpu;
   for (Shard& shard : plan_.shards) shard.tier = MemoryTier::kCached;
@@ -477,6 +293,24 @@ TEST_F(OneRun, DoesNotStartIfABatchOfTheFirstWindowDoesNotFitTheCache) {
   }
   EXPECT_EQ(progress.step, 0);
   EXPECT_FALSE(std::filesystem::exists(folder_.path("ckpt")));
+}
+
+TEST_F(OneRun, ChecksTheUpdateOfTheLastStep) {
+  config_.device = DeviceKind::kCpu;
+  config_.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
+  begin(source_);
+  for (const TensorShard& shard : trainer_->shards()) {
+    if (!shard.path.ends_with("/adagrad")) continue;
+    const std::vector<float> values(static_cast<size_t>(shard.rows.size()), HUGE_VALF);
+    shard.write(0, shard.rows.size(), values.data());
+  }
+  RunProgress progress;
+  try {
+    run_->train(progress, 1, stop_);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the last update is not finite: /tables/"));
+  }
 }
 
 TEST_F(OneRun, DoesNotSaveWeightsAfterAnUpdateThatWasNotFinite) {

@@ -107,6 +107,21 @@ TEST_P(WeightedTraining, LossAndGradientAreDividedByTheSamplesNotByTheirWeight) 
   EXPECT_NEAR(before - bias(), c.train.dense_optimizer.lr * gradient, 1e-6);
 }
 
+TEST(WeightsOnACpu, ThatMakeALossInfiniteAreNoLayersFault) {
+  for (const int ranks : {1, 2}) {
+    run_on_threads(ranks, [&](Communicator& comm) {
+      const RunConfig c = odd_model();
+      TestRank rank(comm, c);
+      Trainer trainer(rank.context, *rank.ops, c, make_plan(c, ranks), true);
+      Batch batch = weighted_batch(c, 0, comm.rank(), ranks);
+      if (comm.rank() == ranks - 1) batch.weights[0] = HUGE_VALF;
+      trainer.route(batch);
+      EXPECT_EQ(error_of([&] { trainer.step(0, false); }),
+                "the loss is inf though every layer's output is finite");
+    });
+  }
+}
+
 TEST_P(WeightedTraining, RecordedStepsHaveTheWeightsOfTheirBatch) {
   if (GetParam() == DeviceKind::kCpu) GTEST_SKIP() << "a CPU records no steps";
   RunConfig c = config();
