@@ -16,8 +16,8 @@ double cpus_of(const CpuSet& set) { return std::min<double>(set.count(), Control
 
 LocalRanks find_local_ranks(MPI_Comm machine, const NodeLayout& nodes) {
   LocalRanks ranks;
-  MPI_Comm_rank(machine, &ranks.rank);
-  MPI_Comm_size(machine, &ranks.size);
+  check_mpi(MPI_Comm_rank(machine, &ranks.rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(machine, &ranks.size), "MPI_Comm_size");
   const CpuSet mine = usable_cpu_set();
   CpuSet all;
   check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, machine), "MPI_Allreduce");

@@ -41,16 +41,17 @@ void MpiMessages::split(int peer, int64_t bytes, bool even_if_empty, Start start
 void MpiMessages::receive(int from, char* data, int64_t bytes, bool even_if_empty) {
   split(from, bytes, even_if_empty, [&](int64_t begin, int length) {
     expected_.push_back({from, length});
-    check_mpi(
-        MPI_Irecv(data + begin, length, MPI_BYTE, from, tag_, comm_, &requests_.emplace_back()),
-        name_);
+    check_mpi(MPI_Irecv(data + begin, length, MPI_BYTE, from, tag_, comm_,
+                        &requests_.emplace_back(MPI_REQUEST_NULL)),
+              name_);
   });
 }
 
 void MpiMessages::send(int to, const char* data, int64_t bytes, bool even_if_empty) {
   split(to, bytes, even_if_empty, [&](int64_t begin, int length) {
     expected_.push_back({-1, length});
-    check_mpi(MPI_Isend(data + begin, length, MPI_BYTE, to, tag_, comm_, &requests_.emplace_back()),
+    check_mpi(MPI_Isend(data + begin, length, MPI_BYTE, to, tag_, comm_,
+                        &requests_.emplace_back(MPI_REQUEST_NULL)),
               name_);
   });
 }
