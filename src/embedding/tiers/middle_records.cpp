@@ -126,7 +126,6 @@ class MiddleRecords final : public RecordStore {
       }
       map_.release(/*updated=*/true);
     }
-    if (left_rows_.empty()) return;
     slower_->write(left_rows_, left_.data());
     const std::lock_guard lock(mutex_);
     leaving_.clear();

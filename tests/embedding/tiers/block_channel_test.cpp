@@ -61,9 +61,11 @@ TEST_P(BlockChannelTest, AReadIsUnderWayBeforeItsEndIsAwaited) {
     ++started;
     return Disturbance{};
   };
+  const int submits = faults_->submits;
   const std::vector<BlockRange> ranges(30, BlockRange{3, 2});
   BlockChannel::Read read(*channel_, ranges, [](size_t, const std::byte*) {});
   EXPECT_EQ(started, 7);  // as many as the channel has buffers
+  EXPECT_EQ(faults_->submits, submits + 1);
   read.finish();
   EXPECT_EQ(started, 30);
 }

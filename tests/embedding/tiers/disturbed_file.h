@@ -25,6 +25,7 @@ struct FileFaults {
     return Disturbance{};
   };
   std::function<int(int64_t bytes)> resize = [](int64_t) { return 0; };
+  int submits = 0;
 };
 
 class DisturbedQueue final : public BlockQueue {
@@ -41,6 +42,11 @@ class DisturbedQueue final : public BlockQueue {
     shorter.bytes = std::min(transfer.bytes, disturbance.at_most);
     if (disturbance.damaged) damaged_.emplace_back(id, transfer.data + disturbance.at);
     queue_->start(id, shorter);
+  }
+
+  void submit() override {
+    ++faults_->submits;
+    queue_->submit();
   }
 
   void finish(size_t count, std::vector<Completion>& completions) override {

@@ -201,5 +201,21 @@ TEST(MemoryRecords, RowsThatWereNeverWrittenTakeNoMemory) {
   EXPECT_LT(resident_bytes() - before, kRows * kRecordBytes / 16);
 }
 
+TEST(MemoryRecords, RowsThatAreForgottenGiveTheirMemoryBack) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take memory of their own";
+#endif
+  constexpr int64_t kRows = int64_t{1} << 14, kRecordBytes = 4096;
+  const auto store = make_memory_records(kRows, kRecordBytes);
+  const int64_t before = resident_bytes();
+  const std::vector<std::byte> records(1024 * kRecordBytes);
+  for (int64_t row = 0; row < kRows; row += 1024) {
+    store->write(row_range(row, row + 1024), records.data());
+  }
+  EXPECT_GT(resident_bytes() - before, kRows * kRecordBytes * 7 / 8);
+  store->clear();
+  EXPECT_LT(resident_bytes() - before, kRows * kRecordBytes / 4);
+}
+
 }  // namespace
 }  // namespace dlrm::testing

@@ -129,6 +129,36 @@ TEST_F(SsdRecordsTest, CountsTheBytesThatItsFileMoved) {
   expect_counted();
 }
 
+TEST_F(SsdRecordsTest, SegmentsWithoutLiveRecordsAreNotRead) {
+  const auto store = make();
+  for (int64_t version = 0; version < 10; ++version) {
+    write_version(*store, row_range(0, kRows), kRecordBytes, version);
+  }
+  EXPECT_EQ(store->traffic().read.bytes, 0);
+}
+
+TEST_F(SsdRecordsTest, AReadThatIsNotFinishedHoldsNoSegment) {
+  int64_t longest = 0;
+  faults_->resize = [&](int64_t bytes) {
+    longest = std::max(longest, bytes);
+    return 0;
+  };
+  const auto store = make_disturbed();
+  const RecordLayout l = layout();
+  const int64_t most = (l.most_segments - SegmentTable::kSlack) * l.segment_bytes();
+  const Rows rows = row_range(0, kRows);
+  write_version(*store, rows, kRecordBytes, 0);
+  Records unread{std::vector<std::byte>(rows.size() * kRecordBytes),
+                 std::vector<uint8_t>(rows.size())};
+  store->start_read(rows, unread.bytes.data(), unread.written.data());
+  // Segment by segment. The writer of a longer file would soon wait for the read.
+  for (int64_t first = 0; first < 5 * kRows && longest <= most; first += l.segment_records) {
+    const int64_t begin = first % (kRows - l.segment_records);
+    write_version(*store, row_range(begin, begin + l.segment_records), kRecordBytes, 1);
+  }
+  EXPECT_LE(longest, most);
+}
+
 TEST_F(SsdRecordsTest, ABlockIsReadOnceForAllOfItsRows) {
   std::vector<std::pair<int64_t, int64_t>> reads;
   faults_->transfer = [&](const BlockTransfer& transfer) {
