@@ -283,5 +283,62 @@ TEST(CheckedFaults, AWrongRowOfManyThatAreFilledIsFound) {
   }
 }
 
+/// The reference with the values of a step that are in the device's memory, as on a GPU.
+class FromDevice final : public reference::ReferenceOps {
+ public:
+  using ReferenceOps::run;
+  void run(const DenseUpdate& o) override {
+    DenseUpdate now = o;
+    now.step.lr = o.step.device_hyperparams->lr;
+    now.step.correction1 = o.step.device_hyperparams->correction1;
+    now.step.correction2 = o.step.device_hyperparams->correction2;
+    ReferenceOps::run(now);
+  }
+};
+
+TEST(CheckedFaults, ValuesOfAStepInTheDevicesMemoryAreUsed) {
+  Machine machine;
+  for (int changed = 0; changed < 3; ++changed) {
+    OptimizerStep step = step_of(OptimizerRule::kAdam);
+    StepHyperparams now{step.lr, step.correction1, step.correction2, 1};
+    if (changed == 0) now.lr *= 2;
+    if (changed == 1) now.correction1 *= 2;
+    if (changed == 2) now.correction2 *= 2;
+    step.device_hyperparams = &now;
+    for (const bool reads : {true, false}) {
+      auto chosen = reads ? std::unique_ptr<Ops>(std::make_unique<FromDevice>())
+                          : std::make_unique<reference::ReferenceOps>();
+      auto checked = make_checked_ops(std::move(chosen), *machine.device, *machine.stream);
+      std::vector<float> w(40, 1.0f), g(40, 0.5f), s1(40, 0.25f), s2(40, 0.25f);
+      const auto update = [&] { checked->dense_update(step, w, g, s1, s2, {}); };
+      if (reads) {
+        EXPECT_NO_THROW(update()) << changed;
+      } else {
+        EXPECT_THROW(update(), Error) << changed;
+      }
+    }
+  }
+}
+
+TEST(CheckedFaults, AlgorithmsOfTheChosenExecutionAreKept) {
+  struct Tuned final : reference::ReferenceOps {
+    std::vector<std::byte> tuned_algorithms() const override { return {std::byte{7}}; }
+    void restore_tuned_algorithms(View<const std::byte> choices) override {
+      restored.assign(choices.begin(), choices.end());
+    }
+    int threads() const override { return 5; }
+    std::vector<std::byte> restored;
+  };
+  Machine machine;
+  auto tuned = std::make_unique<Tuned>();
+  const Tuned& chosen = *tuned;
+  auto checked = make_checked_ops(std::move(tuned), *machine.device, *machine.stream);
+  EXPECT_EQ(checked->name(), "checked reference");
+  EXPECT_EQ(checked->threads(), 5);
+  EXPECT_EQ(checked->tuned_algorithms(), (std::vector<std::byte>{std::byte{7}}));
+  checked->restore_tuned_algorithms(std::vector<std::byte>{std::byte{1}, std::byte{2}});
+  EXPECT_EQ(chosen.restored, (std::vector<std::byte>{std::byte{1}, std::byte{2}}));
+}
+
 }  // namespace
 }  // namespace dlrm

@@ -267,6 +267,8 @@ TEST(Tolerances, AreThoseOfTheStoredTypeAndOfSums) {
   EXPECT_FALSE(agree(1, NAN, 5));
   EXPECT_TRUE(agree(INFINITY, INFINITY, 0));
   EXPECT_FALSE(agree(INFINITY, -INFINITY, 1e300));
+  EXPECT_FALSE(agree(1, INFINITY, INFINITY));
+  EXPECT_FALSE(agree(INFINITY, 1, 1e300));
 }
 
 /// One result that may differ from 4 by `t`, with sums of magnitudes 2 and 8 before the operation.

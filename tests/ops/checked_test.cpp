@@ -363,8 +363,8 @@ TEST(Checked, WhatLayersAddToProductsIsChecked) {
       EXPECT_NO_THROW(checked->run(forward));
       EXPECT_NO_THROW(checked->run(backward));
       EXPECT_NO_THROW(checked->run(input));
-      EXPECT_NO_THROW(checked->linear_backward_update(step_of(OptimizerRule::kSgd), backward,
-                                                      {aside, {}, {}, {}}, {}));
+      EXPECT_NO_THROW(checked->linear_backward_update(
+          step_of(OptimizerRule::kSgd), backward, {aside, {}, {}, {}}, {calls.bias, {}, {}, {}}));
     }
   }
 }

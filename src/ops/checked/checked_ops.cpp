@@ -26,8 +26,8 @@ void add_subtracted(const CrossInputBackward& sizes) {
 
 template <class Operation>
 void CheckedOps::check(const Operation& operation) {
-  const HostOperation<Operation> before(host_, operation);
-  const auto want = before.copy(), sizes = before.magnitudes();
+  const HostOperation<Operation> before(host_, operation), want(host_, operation);
+  const auto sizes = before.magnitudes();
   chosen_->run(operation);
   reference_.run(*want);
   if (want.has_sums()) {
@@ -35,8 +35,8 @@ void CheckedOps::check(const Operation& operation) {
     reference_.run(*sizes);
   }
   compare({Operation::kName, before.shape(), execution_},
-          HostOperation<Operation>::after(host_, operation).results(), want.results(),
-          sizes.results(), before.results());
+          HostOperation<Operation>(host_, operation).results(), want.results(), sizes.results(),
+          before.results());
 }
 
 #define DLRM_CHECK_OPERATION(Operation) \

@@ -45,10 +45,10 @@ struct Subject {
 [[noreturn]] void disagree(const Subject& subject, const std::string& element, double got,
                            double expected);
 
-/// True if the values are equal, both NaN, or differ by at most `allowed`.
+/// True if the values are equal, both NaN, or finite and differ by at most `allowed`.
 inline bool agree(double got, double expected, double allowed) {
   if (got == expected || (std::isnan(got) && std::isnan(expected))) return true;
-  return std::abs(got - expected) <= allowed;
+  return std::isfinite(expected) && std::abs(got - expected) <= allowed;
 }
 
 /// The rounding error allowed at `value`: if two results round differently, half a unit in the last

@@ -127,16 +127,19 @@ void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const Se
   const Subject s =
       subject("group_rows", fmt::format("of {} groups over {} rows", groups.size(), rows));
   expect_equal(s, "count", 0, host_.of(runs.count.first(1))[0], count[0]);
-  const HostRuns got(host_, runs);
-  for (size_t i = 0; i <= got.unique(); ++i) {
+  const auto unique = static_cast<size_t>(count[0]);
+  const std::vector<int64_t> got_starts = host_.of(runs.starts.first(unique + 1));
+  const std::vector<int64_t> got_rows = host_.of(runs.rows.first(unique));
+  const std::vector<Occurrence> got = host_.of(runs.occurrences.first(room));
+  for (size_t i = 0; i <= unique; ++i) {
     const auto at = static_cast<int64_t>(i);
-    expect_equal(s, "start", at, got.starts[i], starts[i]);
-    if (i < got.unique()) expect_equal(s, "row", at, got.rows[i], want_rows[i]);
+    expect_equal(s, "start", at, got_starts[i], starts[i]);
+    if (i < unique) expect_equal(s, "row", at, got_rows[i], want_rows[i]);
   }
-  for (size_t k = 0; k < got.occurrences.size(); ++k) {
+  for (size_t k = 0; k < room; ++k) {
     const auto at = static_cast<int64_t>(k);
-    expect_equal(s, "group of occurrence", at, got.occurrences[k].group, occurrences[k].group);
-    expect_equal(s, "bag of occurrence", at, got.occurrences[k].bag, occurrences[k].bag);
+    expect_equal(s, "group of occurrence", at, got[k].group, occurrences[k].group);
+    expect_equal(s, "bag of occurrence", at, got[k].bag, occurrences[k].bag);
   }
 }
 

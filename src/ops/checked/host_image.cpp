@@ -47,7 +47,6 @@ HostStep::HostStep(HostImage& host, const OptimizerStep& step) : step_(step) {
   step_.lr = now.lr;
   step_.correction1 = now.correction1;
   step_.correction2 = now.correction2;
-  step_.step = now.step;
   step_.device_hyperparams = nullptr;
 }
 

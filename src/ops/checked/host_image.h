@@ -18,9 +18,6 @@ class HostImage {
   Copy of(const Matrix& m);
   Copy of(const MatrixView<const float>& m) { return of(read_only(m)); }
   Copy of(const MatrixView<float>& m) { return of(Matrix(m)); }
-  /// |m|, in fp32.
-  Copy magnitude(const Matrix& m) { return Copy::magnitude(of(m).matrix()); }
-  Copy magnitude(const MatrixView<const float>& m) { return magnitude(read_only(m)); }
 
   template <class T>
   std::vector<std::remove_const_t<T>> of(View<T> values) {

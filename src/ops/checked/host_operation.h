@@ -48,26 +48,14 @@ std::string shape_of(const MatrixView<T>& m) {
 template <class Operation>
 class HostOperation {
  public:
-  /// Copies the operands that `operation` reads. Results are zeros unless the operation adds to
-  /// them.
+  /// Copies all operands. An operation may leave a part of its results as it was.
   HostOperation(HostImage& host, const Operation& operation) : HostOperation(operation) {
-    replace([&](Role role, auto& operand) { take(host, operand, role != Role::kOut); });
-  }
-  /// The results that are now in the device's memory.
-  static HostOperation after(HostImage& host, const Operation& operation) {
-    HostOperation results(operation);
-    results.replace([&](Role, auto& operand) { results.take(host, operand, true); });
-    return results;
-  }
-  HostOperation copy() const {
-    HostOperation same(operation_);
-    same.replace([&](Role, auto& operand) { same.keep_copy(operand); });
-    return same;
+    replace([&](auto& operand) { keep(operand, host.of(operand)); });
   }
   /// The same operation on the magnitudes of its operands, in fp32.
   HostOperation magnitudes() const {
     HostOperation sizes(operation_);
-    sizes.replace([&](Role, auto& operand) { sizes.keep_magnitude(operand); });
+    sizes.replace([&](auto& operand) { sizes.keep_magnitude(operand); });
     return sizes;
   }
 
@@ -107,7 +95,7 @@ class HostOperation {
   template <class Replace>
   void replace(const Replace& with) {
     EachOperand operands{
-        [&](const char*, Role role, auto& operand, const Tolerance&) { with(role, operand); }};
+        [&](const char*, Role, auto& operand, const Tolerance&) { with(operand); }};
     operation_.operands(operands);
   }
 
@@ -127,40 +115,6 @@ class HostOperation {
     view = {to, values.size()};
   }
 
-  void take(HostImage& host, Matrix& m, bool read) {
-    keep(m, read ? host.of(m) : Copy::empty_like(m, m.type));
-  }
-  template <class T>
-  void take(HostImage& host, MatrixView<T>& m, bool read) {
-    keep(m, read ? host.of(m) : Copy(m.rows, m.cols, DType::kFloat32));
-  }
-  template <class T>
-  void take(HostImage& host, View<T>& view, bool read) {
-    using Numbers = std::vector<std::remove_const_t<T>>;
-    keep(view, read ? host.of(view) : Numbers(view.size()));
-  }
-
-  static Copy same(const Matrix& m) {
-    Copy copy(m.rows, m.cols, m.type);
-    for (int64_t r = 0; r < m.rows; ++r) {
-      for (int64_t c = 0; c < m.cols; ++c) {
-        reference::set(copy.matrix(), r, c, reference::get(m, r, c));
-      }
-    }
-    return copy;
-  }
-  template <class T>
-  static Copy same(const MatrixView<T>& m) {
-    return same(read_only(m));
-  }
-  template <class T>
-  static const View<T>& same(const View<T>& view) {
-    return view;
-  }
-  template <class T>
-  void keep_copy(T& operand) {
-    keep(operand, same(operand));
-  }
   void keep_magnitude(Matrix& m) { keep(m, Copy::magnitude(m)); }
   template <class T>
   void keep_magnitude(MatrixView<T>& m) {

@@ -9,48 +9,6 @@ std::string shape_of(const LinearBackward& l) {
                      name_of(l.x.type));
 }
 
-/// A parameter as a table of one row.
-RowTable as_table(const DenseTensor& t) {
-  RowTable table;
-  table.weights = t.values.data();
-  table.rows = 1;
-  table.width = table.stride = table.state_stride = static_cast<int64_t>(t.values.size());
-  table.state1 = t.state1.data();
-  table.state2 = t.state2.data();
-  return table;
-}
-
-/// One parameter's update, repeated by the reference.
-class UpdateAgain {
- public:
-  UpdateAgain(HostImage& host, const OptimizerStep& step, const DenseTensor& tensor)
-      : host_(host),
-        step_(step),
-        tensor_(tensor),
-        before_(host, step, as_table(tensor), {0}),
-        want_(before_) {}
-
-  void compare(const Subject& subject, Ops& reference, const Copy& gradient) {
-    const RowTable table = as_table(tensor_);
-    want_.update_dense(reference, step_, {gradient.floats().data, tensor_.values.size()});
-    want_.compare(subject, step_, RowCopies(host_, step_, table, {0}), before_);
-    const std::vector<BFloat16> copy = host_.of(tensor_.copy);
-    const std::vector<float> values = host_.of(tensor_.values);
-    for (size_t i = 0; i < copy.size(); ++i) {
-      const BFloat16 rounded(values[i]);
-      if (copy[i].bits == rounded.bits) continue;
-      disagree(subject, fmt::format("bf16 copy {}", i), static_cast<float>(copy[i]),
-               static_cast<float>(rounded));
-    }
-  }
-
- private:
-  HostImage& host_;
-  const OptimizerStep& step_;
-  const DenseTensor& tensor_;
-  RowCopies before_, want_;
-};
-
 /// The operands and results of a layer's backward in the host's memory.
 struct HostLayer {
   Activation act;
@@ -100,6 +58,7 @@ class Aside {
     ops.convert(l.dy, layer_.dy);
   }
   const LinearBackward& layer() const { return layer_; }
+  View<float> weight_gradient() const { return dw_.view(); }
 
  private:
   static Buffer like(Device& device, const Matrix& m) {
@@ -166,16 +125,14 @@ void CheckedOps::check(const LinearBackwardUpdate& o) {
   const Subject s = subject("linear_backward_update", shape_of(layer));
   run_backward(s, kept.layer());
   const HostStep now(host_, step);
-  UpdateAgain weights(host_, *now, weight), biases(host_, *now, bias);
+  TensorUpdate weights(host_, *now, weight), biases(host_, *now, bias);
   chosen_->run(o);
   if (layer.dx.data) {
     expect_close(s, "dx", host_.of(layer.dx).matrix(), host_.of(kept.layer().dx).matrix(),
                  [](int64_t, int64_t) { return 0.0; });
   }
-  weights.compare(s, reference_, host_.of(kept.layer().dw));
-  if (!layer.dbias.empty()) {
-    biases.compare(s, reference_, host_.of(as_row(kept.layer().dbias)));
-  }
+  weights.compare(s, reference_, host_.of(kept.weight_gradient()));
+  biases.compare(s, reference_, host_.of(kept.layer().dbias));
 }
 
 }  // namespace dlrm::checked

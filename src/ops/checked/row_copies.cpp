@@ -5,6 +5,16 @@
 namespace dlrm::checked {
 namespace {
 
+/// A dense parameter as a table of one row.
+RowTable as_table(const DenseTensor& t) {
+  RowTable table;
+  table.weights = t.values.data();
+  table.width = static_cast<int64_t>(t.values.size());
+  table.state1 = t.state1.data();
+  table.state2 = t.state2.data();
+  return table;
+}
+
 /// State array `which` as a matrix. It has no columns if the rule has no such state.
 Matrix state(const OptimizerStep& step, const RowTable& table, int which) {
   const OptimizerTraits& traits = traits_of(step.rule);
@@ -14,33 +24,34 @@ Matrix state(const OptimizerStep& step, const RowTable& table, int which) {
   return {data, DType::kFloat32, table.rows, kept ? width : 0, table.state_stride};
 }
 
+Copy in_fp32(const Copy& m) {
+  Copy wide = Copy::empty_like(m.matrix(), DType::kFloat32);
+  for (int64_t r = 0; r < m.matrix().rows; ++r) {
+    for (int64_t c = 0; c < m.matrix().cols; ++c) reference::set(wide.matrix(), r, c, m.at(r, c));
+  }
+  return wide;
+}
+
 }  // namespace
 
 RowCopies::RowCopies(HostImage& host, const OptimizerStep& step, const RowTable& table,
                      std::vector<int64_t> rows)
     : table_(table),
       rows_(std::move(rows)),
-      weights_(
-          host.rows({table.weights, table.type, table.rows, table.width, table.stride}, rows_)),
+      weights_(in_fp32(
+          host.rows({table.weights, table.type, table.rows, table.width, table.stride}, rows_))),
       state1_(host.rows(state(step, table, 0), rows_)),
       state2_(host.rows(state(step, table, 1), rows_)),
-      grads_(count(), table.width, DType::kFloat32) {
-  for (const int64_t row : rows_) {
-    numbers_.push_back(table.first_row +
-                       (table.row_of ? host.list(table.row_of + row, 1)[0] : row));
-  }
-}
+      grads_(count(), table.width, DType::kFloat32) {}
 
 void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<const float> grads,
                        View<const float> square_sums, int64_t full_width) {
   const int64_t first = 0, one = 1;
   for (int64_t i = 0; i < count(); ++i) {
     std::copy_n(grads.row(i), grads.cols, grads_.floats().row(i));
-    RowTable row = table_;  // one row, which keeps its number in the whole table
-    row.first_row = numbers_[static_cast<size_t>(i)];
-    row.row_of = nullptr;
-    row.weights = weights_.matrix().element(i, 0);
-    row.rows = 1;
+    RowTable row;
+    row.weights = weights_.floats().row(i);
+    row.width = table_.width;
     row.state1 = state1_.matrix().cols > 0 ? state1_.floats().row(i) : nullptr;
     row.state2 = state2_.matrix().cols > 0 ? state2_.floats().row(i) : nullptr;
     const View<const float> square =
@@ -90,6 +101,27 @@ void RowCopies::compare_state(const Subject& subject, const char* what, const Co
       disagree(subject, fmt::format("{} ({}, {})", what, rows_[static_cast<size_t>(i)], c),
                have.at(i, c), want.at(i, c));
     }
+  }
+}
+
+TensorUpdate::TensorUpdate(HostImage& host, const OptimizerStep& step, const DenseTensor& tensor)
+    : host_(host),
+      step_(step),
+      tensor_(tensor),
+      copy_(host.of(tensor.copy)),
+      before_(host, step, as_table(tensor), {0}),
+      want_(before_) {}
+
+void TensorUpdate::compare(const Subject& subject, Ops& reference, View<const float> gradient) {
+  want_.update_dense(reference, step_, gradient);
+  want_.compare(subject, step_, RowCopies(host_, step_, as_table(tensor_), {0}), before_);
+  const std::vector<float> values = host_.of(tensor_.values);
+  const std::vector<BFloat16> got = host_.of(tensor_.copy);
+  for (size_t i = 0; i < got.size(); ++i) {
+    const BFloat16 rounded = skips_update(step_) ? copy_[i] : BFloat16(values[i]);
+    if (got[i].bits == rounded.bits) continue;
+    disagree(subject, fmt::format("bf16 copy {}", i), static_cast<float>(got[i]),
+             static_cast<float>(rounded));
   }
 }
 

@@ -8,7 +8,8 @@
 
 namespace dlrm::checked {
 
-/// Copies in the host's memory of the rows that an update changes, with their state.
+/// Copies in the host's memory of the rows that an update changes, with their state. Weights are
+/// copied to fp32, so that the reference does not round them: bf16 rows are rounded stochastically.
 class RowCopies {
  public:
   RowCopies(HostImage& host, const OptimizerStep& step, const RowTable& table,
@@ -31,9 +32,23 @@ class RowCopies {
 
   RowTable table_;
   std::vector<int64_t> rows_;
-  std::vector<int64_t> numbers_;  ///< of these rows in the whole table
   Copy weights_, state1_, state2_;
   Copy grads_;
+};
+
+/// One dense parameter's update, repeated by the reference.
+class TensorUpdate {
+ public:
+  /// Made before the update.
+  TensorUpdate(HostImage& host, const OptimizerStep& step, const DenseTensor& tensor);
+  void compare(const Subject& subject, Ops& reference, View<const float> gradient);
+
+ private:
+  HostImage& host_;
+  const OptimizerStep& step_;
+  DenseTensor tensor_;
+  std::vector<BFloat16> copy_;
+  RowCopies before_, want_;
 };
 
 }  // namespace dlrm::checked

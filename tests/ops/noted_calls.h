@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+
+namespace dlrm {
+
+/// Notes the parallel regions and the products of oneDNN that this thread starts, with their
+/// numbers of threads, while the object lives. "-" stands for none.
+class NotedCalls {
+ public:
+  NotedCalls();
+  ~NotedCalls();
+  static std::string text();
+  /// Notes something else.
+  static void add(const std::string& what);
+};
+
+}  // namespace dlrm
