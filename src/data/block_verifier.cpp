@@ -16,27 +16,23 @@ BlockVerifier::BlockVerifier(const Dataset& dataset, std::vector<std::vector<siz
     if (file.checksum_samples() > 0) {
       blocks.shift = std::countr_zero(static_cast<uint64_t>(file.checksum_samples()));
       blocks.states = std::make_unique<State[]>(static_cast<size_t>(file.blocks()));
-      any_ = true;
     }
     files_.push_back(std::move(blocks));
   }
 }
 
 void BlockVerifier::verify(View<const SamplePlace> places) const {
-  if (!any_) return;
-  bool others = false;
+  std::vector<const SamplePlace*> others;  // in work by another thread
   for (const SamplePlace& place : places) {
     const Blocks& blocks = files_[static_cast<size_t>(place.file)];
     if (!blocks.states) continue;
     const int64_t block = place.sample >> blocks.shift;
     const uint8_t state = blocks.states[static_cast<size_t>(block)].load(std::memory_order_acquire);
-    if (state != kGood && !try_verify(blocks, block)) others = true;
+    if (state != kGood && !try_verify(blocks, block)) others.push_back(&place);
   }
-  if (!others) return;
-  for (const SamplePlace& place : places) {
-    const Blocks& blocks = files_[static_cast<size_t>(place.file)];
-    if (!blocks.states) continue;
-    const int64_t block = place.sample >> blocks.shift;
+  for (const SamplePlace* place : others) {
+    const Blocks& blocks = files_[static_cast<size_t>(place->file)];
+    const int64_t block = place->sample >> blocks.shift;
     // If the other thread finds a defect, this one finds it again.
     while (!try_verify(blocks, block)) {
       blocks.states[static_cast<size_t>(block)].wait(kInWork, std::memory_order_acquire);

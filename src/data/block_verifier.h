@@ -39,7 +39,6 @@ class BlockVerifier {
   static bool try_verify(const Blocks& blocks, int64_t block);
 
   std::vector<Blocks> files_;
-  bool any_ = false;
 };
 
 }  // namespace dlrm

@@ -1,6 +1,5 @@
 #include "bus_errors.h"
 
-#include <cerrno>
 #include <csignal>
 #include <mutex>
 
@@ -44,11 +43,9 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 }
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
-  const int error = errno;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   GuardedRange* range = range_of(address);
   if (range == nullptr || !replace_by_zeros(*range, address)) pass_on(signal, info, context);
-  errno = error;
 }
 
 void install_handler() {
@@ -56,7 +53,6 @@ void install_handler() {
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;
-  sigemptyset(&action.sa_mask);
   sigaction(SIGBUS, &action, &earlier);
 }
 
@@ -80,7 +76,7 @@ GuardedRange* guard_range(const void* begin, size_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(begin);
   GuardedRange* range = free_entry();
   range->lost.store(false);
-  range->end.store((address + bytes + page_bytes - 1) & ~(page_bytes - 1));
+  range->end.store(address + bytes);
   range->begin.store(address);
   return range;
 }

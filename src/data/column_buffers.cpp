@@ -59,7 +59,6 @@ void ColumnBuffers::finish() {
   writer_.wait();
   for (Column& column : columns_) {
     if (column.used > 0) cached_.write(column.data.get(), column.used, column.offset);
-    column.used = 0;
   }
 }
 

@@ -67,7 +67,7 @@ void CriteoSource::open(const std::vector<std::string>& paths, int workers, int6
     }
   };
   std::vector<std::thread> threads;
-  const size_t helpers = std::min(static_cast<size_t>(workers), paths.size()) - 1;
+  const size_t helpers = std::min(static_cast<size_t>(std::max(workers, 1)), paths.size()) - 1;
   try {
     while (threads.size() < helpers) threads.push_back(background_thread(work));
   } catch (const std::system_error&) {

@@ -93,7 +93,7 @@ class TextInput::Impl {
   }
 
   int64_t inflate(char* out, int64_t size) {
-    const auto wanted = static_cast<uint32_t>(std::min<int64_t>(size, int64_t{1} << 30));
+    const auto wanted = static_cast<uint32_t>(size);
     state_->next_out = reinterpret_cast<uint8_t*>(out);
     state_->avail_out = wanted;
     while (state_->avail_out == wanted) {

@@ -8,6 +8,8 @@
 
 #include "data/dataset_layout.h"
 #include "data/recent_numbers.h"
+#include "data/scratch_pool.h"
+#include "data/shown_paths.h"
 #include "dataset_fixture.h"
 
 namespace dlrm {
@@ -185,6 +187,81 @@ TEST_F(DatasetChecksums, DoNotDependOnHowSamplesAreAppended) {
   }
 }
 
+TEST_F(DatasetChecksums, ColumnsBeginAtPagesSoThatTheyCanBeMapped) {
+  const DatasetFile file(path_);
+  std::vector<const std::byte*> columns{file.labels(), file.dense(), file.weights()};
+  for (const MappedFeature& feature : file.features()) {
+    columns.push_back(feature.ids);
+    if (feature.offsets) columns.push_back(feature.offsets);
+  }
+  for (const std::byte* column : columns) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(column) % 4096, 0u);
+  }
+}
+
+/// The checksums are renewed, so only the numbers themselves tell.
+TEST_F(DatasetChecksums, OffsetsThatLieOutsideAtABlocksEndAreDamage) {
+  const DatasetFile file(path_);
+  const MappedFeature& bags = *file.find("bags");
+  const size_t number = static_cast<size_t>(&bags - file.features().data());
+  const std::string whole = bytes_of_file(path_);
+  const size_t labels = whole.find({reinterpret_cast<const char*>(file.labels()), 4096});
+  const auto write = [&](const std::byte* at, const void* data, std::streamsize bytes) {
+    std::fstream out(path_, std::ios::binary | std::ios::in | std::ios::out);
+    out.seekp(static_cast<std::streamoff>(labels) + (at - file.labels()));
+    out.write(static_cast<const char*>(data), bytes);
+  };
+  for (const int64_t offset : {int64_t{-5}, bags.count + 1}) {
+    write(bags.offsets + kChecksumSamples * 8, &offset, 8);
+    for (int64_t block = 0; block < 2; ++block) {
+      const uint32_t sum =
+          plain_crc32c(bags.offsets + block * kChecksumSamples * 8, (kChecksumSamples + 1) * 8);
+      write(bags.offset_sums + block * 4, &sum, 4);
+    }
+    for (int64_t block = 0; block < 2; ++block) {
+      EXPECT_THAT(error_of([&] { file.verify(block, std::vector<size_t>{number}); }),
+                  HasSubstr(": /sparse/bags/offsets is damaged in samples "));
+    }
+  }
+}
+
+/// Columns longer than a buffer, and shorter ones.
+TEST_F(DatasetChecksums, BuffersOfAnySizeGiveTheSameFile) {
+  data_.samples = 300000;
+  DatasetLayout layout = data_.layout();
+  layout.samples = data_.samples;
+  layout.features[2].count = data_.samples / 4 * 6;
+  const auto write = [&](const std::string& name, int64_t buffers) {
+    DatasetWriter writer(folder_ / name, layout, buffers);
+    for (int64_t at = 0; at < data_.samples; at += 7777) {
+      data_.append(writer, at, std::min(data_.samples, at + 7777));
+    }
+    writer.finish();
+    return bytes_of_file(folder_ / name);
+  };
+  const std::string plain = write("plain.h5", 0);
+  for (const int64_t buffers : {int64_t{1}, int64_t{1} << 17, int64_t{1} << 22, int64_t{1} << 26}) {
+    EXPECT_TRUE(write("b.h5", buffers) == plain) << buffers;
+  }
+}
+
+TEST(ScratchPool, GivesBackWhatItWasGiven) {
+  ScratchPool<int> pool;
+  auto first = pool.take(), second = pool.take();
+  const int* const address = first.get();
+  EXPECT_NE(address, second.get());
+  pool.give_back(std::move(first));
+  const auto again = pool.take();
+  EXPECT_EQ(again.get(), address);
+  EXPECT_NE(pool.take().get(), address);
+}
+
+TEST(ShownPaths, AreThreeAtMost) {
+  EXPECT_EQ(shown_paths({"a"}), "a");
+  EXPECT_EQ(shown_paths({"a", "b", "c"}), "a, b, c");
+  EXPECT_EQ(shown_paths({"a", "b", "c", "d"}), "a and 3 more");
+}
+
 TEST(RecentNumbers, ANumberIsNewUntilItIsAddedAndAgainAfterManyOthers) {
   RecentNumbers numbers;
   EXPECT_TRUE(numbers.add(0));
@@ -193,6 +270,8 @@ TEST(RecentNumbers, ANumberIsNewUntilItIsAddedAndAgainAfterManyOthers) {
   EXPECT_FALSE(numbers.add(1));
   for (int64_t n = 2; n < 20; ++n) EXPECT_TRUE(numbers.add(n));
   EXPECT_TRUE(numbers.add(0));
+  for (int64_t n = 13; n < 20; ++n) EXPECT_FALSE(numbers.add(n));  // eight are kept
+  EXPECT_TRUE(numbers.add(12));
 }
 
 }  // namespace

@@ -7,8 +7,11 @@
 
 #include "dlrm/core/file.h"
 #include "dlrm/data/batch_source.h"
+#include "dlrm/data/dataset_file.h"
 
 #include "data/bus_errors.h"
+#include "data/dataset_structure.h"
+#include "data/mapped_file.h"
 #include "dataset_fixture.h"
 
 namespace dlrm {
@@ -125,13 +128,89 @@ TEST_F(CutFile, ARangeIsGuardedFromItsFirstToItsLastByte) {
   }
 }
 
+/// AddressSanitizer turns the signal into an exit code.
+bool ended_by_sigbus(int status) {
+  return WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) != 0;
+}
+
 TEST_F(CutFile, ASigbusOfAnotherCauseStillEndsTheProcess) {
   const auto source = open(true);
-  // AddressSanitizer turns the signal into an exit code.
-  const auto ended_by_it = [](int status) {
-    return WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) != 0;
+  EXPECT_EXIT(std::raise(SIGBUS), ended_by_sigbus, "");
+}
+
+TEST_F(CutFile, ARangeThatIsNotGuardedAnyMoreIsNotReplaced) {
+  constexpr size_t kBytes = 8192;
+  const File file(path_, File::Mode::kRead);
+  void* mapping = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  ASSERT_NE(mapping, MAP_FAILED);
+  GuardedRange* const range = guard_range(mapping, kBytes);
+  release_range(range);
+  EXPECT_EQ(guard_range(&file, 1), range);  // entries are used again
+  release_range(range);
+  std::filesystem::resize_file(path_, 0);
+  EXPECT_EXIT(static_cast<void>(*static_cast<const volatile char*>(mapping)), ended_by_sigbus, "");
+  munmap(mapping, kBytes);
+}
+
+/// The handler that a program had before is called for what is not ours. Each child installs it
+/// before ours.
+TEST_F(CutFile, AnEarlierHandlerIsCalledForOtherCauses) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer calls handlers later";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto raise_with = [&](bool informed) {
+    struct sigaction action {};
+    if (informed) {
+      action.sa_flags = SA_SIGINFO;
+      action.sa_sigaction = [](int signal, siginfo_t* info, void*) {
+        _exit(info->si_signo == signal ? 41 : 1);
+      };
+    } else {
+      action.sa_handler = [](int signal) { _exit(signal == SIGBUS ? 42 : 1); };
+    }
+    sigaction(SIGBUS, &action, nullptr);
+    const auto source = open(true);
+    std::raise(SIGBUS);
   };
-  EXPECT_EXIT(std::raise(SIGBUS), ended_by_it, "");
+  EXPECT_EXIT(raise_with(true), ::testing::ExitedWithCode(41), "");
+  EXPECT_EXIT(raise_with(false), ::testing::ExitedWithCode(42), "");
+  GTEST_FLAG_SET(death_test_style, "fast");
+}
+
+TEST_F(CutFile, OfSeveralFilesOnlyTheOneThatIsCutIsLost) {
+  data_.write(folder_ / "b.h5", data_.samples);
+  RunConfig config = data_.config(path_, 5000);
+  config.data.train.push_back(folder_ / "b.h5");
+  config.data.shuffle = false;
+  config.data.verify = false;
+  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+  const auto whole = static_cast<int64_t>(std::filesystem::file_size(folder_ / "b.h5"));
+  std::filesystem::resize_file(folder_ / "b.h5", static_cast<uintmax_t>(whole - 1));
+  Batch batch;
+  for (int64_t t = 0; t < 8; ++t) source->load(t, batch);
+  try {
+    source->load(8, batch);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+    EXPECT_EQ(error.what(), fmt::format("{}: was cut short from {} to {} bytes while it was read",
+                                        folder_ / "b.h5", whole, whole - 1));
+  }
+}
+
+TEST_F(CutFile, OffsetsOfAFileThatIsCutWhileItIsOpenedAreNotBlamed) {
+  auto mapped = std::make_unique<MappedFile>(path_);
+  const auto structure = read_structures({path_}).front();
+  std::filesystem::resize_file(path_, 0);
+  try {
+    const DatasetFile file(std::move(mapped), structure);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(path_ + ": was cut short from "),
+                                    HasSubstr(" to 0 bytes while it was read")));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 namespace dlrm {
 namespace {
@@ -109,6 +110,28 @@ TEST(EpochOrder, TheBlocksOfAWindowAreMixed) {
   for (const int64_t sample : start) blocks.insert(sample / kBlock);
   EXPECT_EQ(blocks.size(), 64u);
   EXPECT_FALSE(std::is_sorted(start.begin(), start.end()));
+}
+
+/// A window of this size takes 4 MiB.
+TEST(EpochOrder, AFewWindowsAreKept) {
+  const auto held = [] {
+    const auto info = mallinfo2();
+    return static_cast<int64_t>((info.hblkhd + info.uordblks) >> 20);
+  };
+  const EpochOrder order(2 * kWindow, true, 2), plain(kWindow, false, 2);
+  const int64_t before = held();
+  plain.prepare(0, 0);
+  EXPECT_EQ(held(), before);
+  std::vector<int64_t> counts;
+  for (const int64_t epoch : {0, 1, 2}) {
+    for (const int64_t window : {0, 1}) {
+      order.prepare(epoch, window);
+      order.prepare(epoch, window);
+      counts.push_back((held() - before + 1) / 4);
+    }
+  }
+  if (counts[0] == 0) GTEST_SKIP() << "a sanitizer counts for itself";
+  EXPECT_EQ(counts, (std::vector<int64_t>{1, 2, 3, 4, 4, 4}));
 }
 
 }  // namespace

@@ -166,5 +166,42 @@ TEST(Hdf5Source, AFileThatGrowsOrIsReplacedCanStillBeRead) {
   EXPECT_EQ(after.ids, before.ids);
 }
 
+TEST(Hdf5Source, ALabelOfOneByteIsZeroOrOneToo) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  SmallDataset().write(path);
+  RunConfig config = SmallDataset().config(path, 10);
+  config.data.shuffle = config.data.verify = false;
+  hdf5::File file = hdf5::File::open(path, hdf5::File::Access::kReadWrite);
+  const int64_t offset = file.dataset("/label").storage().offset;
+  file.close();
+  std::fstream bytes(path, std::ios::binary | std::ios::in | std::ios::out);
+  bytes.seekp(offset + 9);
+  bytes.put(2);
+  bytes.close();
+  Batch batch;
+  EXPECT_EQ(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1)->load(0, batch); }),
+            path + ": record 9 (counted from 0): label 2; labels are 0, 1 or between");
+}
+
+TEST(Hdf5Source, IdsAreBelowTheMostRowsOfAnyFile) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 15;
+  data.rows_one = 9;
+  data.write(folder / "a.h5");
+  data.rows_one = 50;
+  data.write(folder / "b.h5");
+  RunConfig config = data.config(folder.path(), 15);
+  config.data.shuffle = false;
+  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+  Batch batch;
+  source->load(1, batch);
+  EXPECT_EQ(batch.ids[static_cast<size_t>(batch.offsets[15]) + 14], 14);
+  config.model.tables[1].rows = 49;
+  EXPECT_EQ(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); }),
+            folder / "b.h5" + ": feature one has 50 rows, table one of the config only 49");
+}
+
 }  // namespace
 }  // namespace dlrm

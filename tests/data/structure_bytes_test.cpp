@@ -50,6 +50,27 @@ TEST(StructureBytes, AreRefusedIfTheyAreCutShort) {
   }
 }
 
+/// The size of a text is negative, that of all bytes after it, and one more.
+TEST(StructureBytes, ASizeIsAtMostThatOfTheRest) {
+  for (const int64_t size : {int64_t{-1}, int64_t{3}, int64_t{4}, kMost}) {
+    Packer packer;
+    packer(size);
+    const std::string bytes = packer.bytes + "abc";
+    Unpacker text(bytes), list(bytes);
+    std::string out;
+    std::vector<char> elements;
+    if (size == 3) {
+      text(out);
+      EXPECT_EQ(out, "abc");
+      list.resize(elements);
+      EXPECT_EQ(elements.size(), 3u);
+    } else {
+      EXPECT_THROW(text(out), Error) << size;
+      EXPECT_THROW(list.resize(elements), Error) << size;
+    }
+  }
+}
+
 TEST(StructureBytes, AreRefusedIfNoFileHasSuchNumbers) {
   const std::vector<std::function<void(DatasetStructure&)>> changes = {
       [](auto& s) { s.samples = kMost; },

@@ -16,8 +16,8 @@ class TextInput {
   TextInput& operator=(const TextInput&) = delete;
 
   bool compressed() const;
-  /// Reads up to `size` bytes. Returns 0 only at the end. Throws usage_error for damaged or
-  /// truncated gzip, and run_error if reading fails.
+  /// Reads up to `size` bytes, of which there are fewer than 2³². Returns 0 only at the end. Throws
+  /// usage_error for damaged or truncated gzip, and run_error if reading fails.
   int64_t read(char* out, int64_t size);
 
  private:

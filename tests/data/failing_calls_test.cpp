@@ -1,0 +1,222 @@
+// Calls of the system that fail, return early or are interrupted. This file defines them for the
+// whole program, which is its own child too: the one that reads the metadata of datasets.
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <new>
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "data/dataset_layout.h"
+#include "data/dataset_structure.h"
+#include "data/mapped_file.h"
+#include "dataset_fixture.h"
+
+namespace dlrm {
+namespace {
+
+constexpr const char* kWriting = "DLRM_TEST_WRITING";
+
+std::atomic<int> interrupted_waits{0}, waits{0}, syncs{0};
+std::atomic<bool> no_pipe{false}, no_child{false}, no_mapping{false}, no_memory{false};
+
+/// How the child writes to the parent.
+ssize_t write_of_child(const char* how, int fd, const void* data, size_t bytes) {
+  static int calls = 0;
+  const bool odd = ++calls % 2 == 1;
+  if (std::strcmp(how, "parts") == 0) {
+    if (!odd) return syscall(SYS_write, fd, data, std::min<size_t>(bytes, 7));
+    errno = EINTR;
+    return -1;
+  }
+  if (std::strcmp(how, "nothing") == 0) return 0;
+  if (std::strcmp(how, "failing") == 0) {
+    errno = EIO;
+    return -1;
+  }
+  std::string garbled(static_cast<const char*>(data), bytes);
+  garbled[23] = 0x7f;  // the highest byte of the number of samples
+  return syscall(SYS_write, fd, garbled.data(), bytes);
+}
+
+}  // namespace
+}  // namespace dlrm
+
+extern "C" ssize_t write(int fd, const void* data, size_t bytes) {
+  const char* const how = std::getenv(dlrm::kWriting);
+  const bool child = std::strcmp(program_invocation_name, "dlrm-read-structures") == 0;
+  if (how && child && fd == STDOUT_FILENO) return dlrm::write_of_child(how, fd, data, bytes);
+  return syscall(SYS_write, fd, data, bytes);
+}
+
+extern "C" pid_t waitpid(pid_t pid, int* status, int options) {
+  ++dlrm::waits;
+  if (dlrm::interrupted_waits > 0) {
+    --dlrm::interrupted_waits;
+    errno = EINTR;
+    return -1;
+  }
+  return static_cast<pid_t>(syscall(SYS_wait4, pid, status, options, nullptr));
+}
+
+extern "C" int pipe2(int* ends, int flags) {
+  if (!dlrm::no_pipe) return static_cast<int>(syscall(SYS_pipe2, ends, flags));
+  errno = EMFILE;
+  return -1;
+}
+
+extern "C" int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* files,
+                           const posix_spawnattr_t* attributes, char* const argv[],
+                           char* const environment[]) {
+  if (dlrm::no_child) return EAGAIN;
+  const auto real = reinterpret_cast<decltype(&posix_spawn)>(dlsym(RTLD_NEXT, "posix_spawn"));
+  return real(pid, path, files, attributes, argv, environment);
+}
+
+extern "C" int sync_file_range(int fd, off64_t from, off64_t bytes, unsigned flags) {
+  ++dlrm::syncs;
+  return static_cast<int>(syscall(SYS_sync_file_range, fd, from, bytes, flags));
+}
+
+extern "C" htri_t H5Lexists(hid_t place, const char* name, hid_t access) {
+  if (dlrm::no_memory) throw std::bad_alloc();
+  const auto real = reinterpret_cast<decltype(&H5Lexists)>(dlsym(RTLD_NEXT, "H5Lexists"));
+  return real(place, name, access);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" void* mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+  if (dlrm::no_mapping && fd >= 0) {
+    errno = ENOMEM;
+    return MAP_FAILED;
+  }
+  return reinterpret_cast<void*>(syscall(SYS_mmap, at, bytes, protection, flags, fd, offset));
+}
+#endif
+
+namespace dlrm {
+namespace {
+
+class FailingCalls : public ::testing::Test {
+ protected:
+  FailingCalls() { SmallDataset().write(path_); }
+  ~FailingCalls() override {
+    unsetenv(kWriting);
+    interrupted_waits = 0;
+    no_pipe = no_child = no_mapping = no_memory = false;
+  }
+
+  void expect_the_structure() const {
+    const auto read = read_structures({path_, path_});
+    ASSERT_EQ(read.size(), 2u);
+    for (const DatasetStructure& structure : read) {
+      EXPECT_EQ(structure.samples, 10);
+      ASSERT_EQ(structure.features.size(), 3u);
+      EXPECT_EQ(structure.features[2].name, "three");
+      EXPECT_EQ(structure.features[2].count, 30);
+    }
+  }
+
+  static ssize_t open_files() {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  }
+
+  TemporaryFolder folder_;
+  const std::string path_ = folder_ / "a.h5";
+};
+
+TEST_F(FailingCalls, TheChildSendsTheRestOfWhatASystemTookInPart) {
+  setenv(kWriting, "parts", 1);
+  expect_the_structure();
+}
+
+TEST_F(FailingCalls, AChildThatCannotSendEndsWith1) {
+  for (const char* how : {"nothing", "failing"}) {
+    setenv(kWriting, how, 1);
+    interrupted_waits = 2;
+    waits = 0;
+    EXPECT_EQ(
+        error_of([&] { read_structures({path_}); }),
+        path_ + ": damaged: the HDF5 library ended with exit code 1 while it read the metadata");
+    EXPECT_EQ(waits, 3);
+  }
+}
+
+TEST_F(FailingCalls, NumbersThatCannotBeAreDamage) {
+  setenv(kWriting, "garbled", 1);
+  EXPECT_EQ(error_of([&] { read_structures({path_}); }),
+            path_ + ": damaged: its metadata makes no sense");
+}
+
+TEST_F(FailingCalls, NoChildIsLeft) {
+  interrupted_waits = 3;
+  expect_the_structure();
+  EXPECT_EQ(syscall(SYS_wait4, -1, nullptr, WNOHANG, nullptr), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST_F(FailingCalls, WithoutAChildThisProcessReads) {
+  const ssize_t before = open_files();
+  no_pipe = true;
+  expect_the_structure();
+  no_pipe = false;
+  no_child = true;
+  expect_the_structure();
+  EXPECT_EQ(error_of([&] {
+              read_structures({path_, folder_ / "none.h5"});
+            }),
+            folder_ / "none.h5" + ": not an HDF5 file, or a damaged one");
+  EXPECT_EQ(open_files(), before);
+}
+
+TEST_F(FailingCalls, MetadataThatTakesAllMemoryIsDamaged) {
+  no_pipe = no_memory = true;
+  EXPECT_EQ(error_of([&] { read_structures({path_}); }),
+            path_ + ": damaged: its metadata cannot be read");
+}
+
+TEST_F(FailingCalls, AFileThatCannotBeMappedIsAFailure) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer has its own mmap";
+#endif
+  no_mapping = true;
+  try {
+    const MappedFile file(path_);
+    ADD_FAILURE() << "it is mapped";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+    EXPECT_EQ(error.what(), path_ + ": cannot map: Cannot allocate memory");
+  }
+}
+
+/// The disk begins to write after each 64 MiB.
+TEST_F(FailingCalls, TheDiskBeginsToWriteWhileSamplesAreMade) {
+  constexpr int64_t kSamples = 1024, kWidth = 4096;  // 16 MiB, and 4 bytes a sample
+  DatasetLayout layout;
+  layout.label = LabelType::kFloat32;
+  layout.dense = kWidth;
+  layout.samples = 9 * kSamples;
+  const std::vector<float> labels(kSamples), dense(kSamples * kWidth);
+  DatasetWriter writer(folder_ / "b.h5", layout);
+  syncs = 0;
+  std::vector<int> counts;
+  for (int i = 0; i < 9; ++i) {
+    writer.append({kSamples, labels, dense, {}});
+    counts.push_back(syncs);
+  }
+  EXPECT_EQ(counts, (std::vector<int>{0, 0, 0, 1, 1, 1, 1, 2, 2}));
+}
+
+}  // namespace
+}  // namespace dlrm
