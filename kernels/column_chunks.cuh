@@ -39,7 +39,7 @@ inline ChunkShape chunk_shape(const Matrix& shape, std::initializer_list<Matrix>
   bool aligned = shape.cols % length == 0;
   for (const Matrix& m : matrices) {
     aligned &= reinterpret_cast<uintptr_t>(m.data) % 16 == 0;
-    aligned &= m.rows <= 1 || m.stride % length == 0;
+    aligned &= m.stride % length == 0;
   }
   if (!aligned) length = 1;
   constexpr int kWarp = 32;

@@ -115,7 +115,7 @@ bool aligned(const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p
 void dense_update(const OptimizerStep& step, const DenseParameters& p, cudaStream_t stream) {
   const bool fours = p.count % 4 == 0 && aligned(p.values, 16) && aligned(p.gradients, 16) &&
                      aligned(p.state1, 16) && aligned(p.state2, 16) && aligned(p.copy, 8);
-  const Extents all{std::min<int64_t>(1, p.count), p.count, fours ? 4 : 1};
+  const Extents all{1, p.count, fours ? 4 : 1};
   with_rule<kDense>(step.rule, [&]<Rule R>() {
     if constexpr (kTensorwiseRule<R>) update_state<R>(step, p, stream);
     with_length<4>(all, [&]<int N>() { over_elements(all, DenseUpdate<R, N>{p, step}, stream); });

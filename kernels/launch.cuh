@@ -37,7 +37,7 @@ namespace dlrm::kernels {
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), const Dims& dims, cudaStream_t stream, Args&&... args) {
   static_assert(sizeof...(Params) == sizeof...(Args), "as many arguments as the kernel takes");
-  if (dims.grid.x == 0 || dims.grid.y == 0 || dims.grid.z == 0) return;
+  if (dims.grid.x == 0 || dims.grid.y == 0) return;
   std::tuple<std::remove_cv_t<Params>...> values(std::forward<Args>(args)...);
 #if defined(DLRM_SIMT)
   check_launch(::simt::queue_kernel(kernel, dims.grid, dims.block, dims.dynamic_bytes, stream,

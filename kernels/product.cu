@@ -27,7 +27,7 @@ __global__ void product_kernel(Operand<T> a, Operand<T> b, Rows<const D> c, Rows
   DLRM_SHARED(float, left, kTile* kPitch);
   DLRM_SHARED(float, right, kTile* kPitch);
   const int x = threadIdx.x % kTile, y = threadIdx.x / kTile;
-  const int64_t row = blockIdx.y * int64_t{kTile}, column = blockIdx.x * int64_t{kTile};
+  const int64_t row = blockIdx.x * int64_t{kTile}, column = blockIdx.y * int64_t{kTile};
   float sums[kTile / kRowsApart] = {};
   for (int64_t first = 0; first < k; first += kTile) {
     for (int r = y; r < kTile; r += kRowsApart) {
@@ -62,23 +62,15 @@ Operand<T> operand(const Matrix& m, bool transpose) {
 
 void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, const Matrix& c,
              const Matrix& d, cudaStream_t stream) {
-  constexpr int64_t kMostBlocksDown = 65535;
   const int64_t k = transpose_a ? a.rows : a.cols;
-  const int64_t rows_at_once = kMostBlocksDown * kTile;
-  for (int64_t first = 0; first < d.rows; first += rows_at_once) {
-    const int64_t rows = d.rows - first < rows_at_once ? d.rows - first : rows_at_once;
-    const Matrix part = transpose_a ? a.columns(first, rows) : a.row_range(first, rows);
-    const Matrix added = c.data ? c.row_range(first, rows) : Matrix();
-    const dim3 grid(static_cast<unsigned>(blocks_for(d.cols, int64_t{kTile})),
-                    static_cast<unsigned>(blocks_for(rows, int64_t{kTile})));
-    with_type(a.type, [&]<class T>() {
-      with_type(d.type, [&]<class D>() {
-        launch(product_kernel<T, D>, {grid, kThreads}, stream, operand<T>(part, transpose_a),
-               operand<T>(b, transpose_b), rows_of<const D>(added),
-               rows_of<D>(d.row_range(first, rows)), rows, d.cols, k);
-      });
+  const dim3 grid(static_cast<unsigned>(blocks_for(d.rows, int64_t{kTile})),
+                  static_cast<unsigned>(blocks_for(d.cols, int64_t{kTile})));
+  with_type(a.type, [&]<class T>() {
+    with_type(d.type, [&]<class D>() {
+      launch(product_kernel<T, D>, {grid, kThreads}, stream, operand<T>(a, transpose_a),
+             operand<T>(b, transpose_b), rows_of<const D>(c), rows_of<D>(d), d.rows, d.cols, k);
     });
-  }
+  });
 }
 
 }  // namespace dlrm::kernels

@@ -7,7 +7,8 @@
 namespace dlrm::kernels {
 
 /// d = op(a) op(b) + c; c may be d, or null for 0. op(x) = x or xᵀ. a and b have one type, fp32 or
-/// bf16. c and d have one type, fp32 or bf16. Any alignment. k may be 0.
+/// bf16. c and d have one type, fp32 or bf16. Any alignment. k may be 0. d has less than 2^21
+/// columns.
 void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, const Matrix& c,
              const Matrix& d, cudaStream_t stream);
 

@@ -2,8 +2,6 @@
 // allreduce over a bf16 wire.
 // Bytes per element: 2 read for each rank and 2 written; 4 where values are fp32. Limit: the
 // bandwidth of a copy.
-#include <algorithm>
-
 #include "kernels/bf16.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/rank_sum.h"
@@ -12,7 +10,6 @@ namespace dlrm::kernels {
 namespace {
 
 constexpr int kBlock = 256;
-constexpr int64_t kMostBlocks = 4096;
 
 __device__ inline float load(float value) { return value; }
 __device__ inline float load(uint16_t bits) { return to_float(Bf16{bits}); }
@@ -21,18 +18,17 @@ __device__ inline void store(float value, uint16_t* to) { *to = bf16_bits(value)
 
 template <class In, class Out>
 __global__ void add_in_rank_order(const In* parts, int ranks, int64_t count, Out* out) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kBlock;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kBlock + threadIdx.x; i < count; i += step) {
-    float sum = load(parts[i]);
-    for (int q = 1; q < ranks; ++q) sum = __fadd_rn(sum, load(parts[q * count + i]));
-    store(sum, out + i);
-  }
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kBlock + threadIdx.x;
+  if (i >= count) return;
+  float sum = load(parts[i]);
+  for (int q = 1; q < ranks; ++q) sum = __fadd_rn(sum, load(parts[q * count + i]));
+  store(sum, out + i);
 }
 
 template <class In, class Out>
 void add(const In* parts, int ranks, int64_t count, Out* out, cudaStream_t stream) {
-  const int64_t blocks = std::min(blocks_for(count, kBlock), kMostBlocks);
-  launch(add_in_rank_order<In, Out>, {blocks, kBlock}, stream, parts, ranks, count, out);
+  launch(add_in_rank_order<In, Out>, {blocks_for(count, kBlock), kBlock}, stream, parts, ranks,
+         count, out);
 }
 
 }  // namespace

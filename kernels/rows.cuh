@@ -51,9 +51,9 @@ inline Extents extents(std::initializer_list<Matrix> matrices) {
   bool gaps = false;
   for (const Matrix& m : matrices) {
     all.length = std::min(all.length, 16 / static_cast<int>(size_of(m.type)));
-    gaps |= m.stride != m.cols && m.rows > 1;
+    gaps |= m.stride != m.cols;
   }
-  if (!gaps) all = {std::min<int64_t>(1, all.rows), all.rows * all.cols, all.length};
+  if (!gaps) all = {1, all.rows * all.cols, all.length};
   bool aligned = all.cols % all.length == 0;
   for (const Matrix& m : matrices) {
     const size_t bytes = size_of(m.type) * static_cast<size_t>(all.length);
@@ -93,7 +93,6 @@ template <class Body>
 void over_elements(const Extents& all, const Body& body, cudaStream_t stream) {
   constexpr int kThreads = 256;
   constexpr int64_t kMostBlocksDown = 65535;
-  if (all.rows == 0 || all.cols == 0) return;
   const int64_t groups = all.cols / all.length;
   const BlockShape shape = block_shape(groups, kThreads);
   const int64_t down = blocks_for(all.rows, static_cast<int64_t>(shape.down(kThreads)));

@@ -42,7 +42,6 @@ struct FillUniform {
 
 void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
                   const Matrix& table, cudaStream_t stream) {
-  if (table.cols == 0) return;
   const int64_t quads = (first_column + table.cols + 3) / 4 - first_column / 4;
   const bool aligned = first_column % 4 == 0 && table.stride % 4 == 0 &&
                        reinterpret_cast<uintptr_t>(table.data) % (4 * size_of(table.type)) == 0;

@@ -186,9 +186,8 @@ TEST_P(Alignment, OfLayersIsFreeForEachMatrix) {
           o.run(layer);
         });
       }
-      check("forward", {x, w, y, y}, [act](Ops& o, Fields& f) {
-        const std::vector<float> bias(8, 0.5f);
-        o.linear_forward(f[0].matrix(), f[1].matrix(), bias, act, f[2].matrix(),
+      check("forward", {x, w, y, y, {1, 8}}, [act](Ops& o, Fields& f) {
+        o.linear_forward(f[0].matrix(), f[1].matrix(), {f[4].floats().data, 8}, act, f[2].matrix(),
                          needs_input(act) ? f[3].matrix() : Matrix());
       });
       check("activation backward", {y, y, y}, [act](Ops& o, Fields& f) {

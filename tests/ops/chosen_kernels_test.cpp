@@ -3,6 +3,8 @@
 // else shows that another one was chosen, or that a grid has blocks without work. Whoever changes
 // one on purpose writes the file anew with DLRM_UPDATE_COUNTS=1.
 #if defined(DLRM_SIMT)
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "dlrm/device/stream_recording.h"
@@ -133,16 +135,18 @@ class ChosenKernels : public OnGpu {
 
   void add_tables() {
     struct Shape {
-      int64_t bags, hotness, width, rows = 64;
+      int64_t bags, hotness, width, rows = 64, room = 0;
     };
     for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
       for (const Shape& s :
            {Shape{1, 1, 1}, Shape{300, 1, 2}, Shape{70, 3, 4}, Shape{70, 3, 5}, Shape{33, 2, 8},
             Shape{33, 9, 32}, Shape{33, 2, 33}, Shape{40, 2, 64}, Shape{40, 2, 128},
-            Shape{7, 2, 256}, Shape{3, 600, 16, 3}, Shape{3, 2, 1024}, Shape{40, 2, 8, 70000}}) {
-        const std::string name = fmt::format("{} {} bags of {} x {} of {} rows", name_of(type),
-                                             s.bags, s.hotness, s.width, s.rows);
-        const int64_t count = s.bags * s.hotness;
+            Shape{7, 2, 256}, Shape{3, 600, 16, 3}, Shape{3, 2, 1024}, Shape{40, 2, 8, 70000},
+            Shape{40, 2, 8, 64, 140000}}) {
+        const int64_t count = s.bags * s.hotness, room = std::max(count, s.room);
+        const std::string name =
+            fmt::format("{} {} bags of {} x {} of {} rows{}", name_of(type), s.bags, s.hotness,
+                        s.width, s.rows, s.room > 0 ? fmt::format(", room for {}", s.room) : "");
         std::vector<int64_t> ids, offsets;
         for (int64_t i = 0; i < count; ++i) ids.push_back(i * 7 % s.rows);
         for (int64_t b = 0; b <= s.bags; ++b) offsets.push_back(b * s.hotness);
@@ -157,14 +161,14 @@ class ChosenKernels : public OnGpu {
         operands.swap(memory_);
         note("lookup " + name, [&] { ops_->embedding_bag_forward({&group, 1}); });
         const IdGroup of{group.ids, group.offsets, s.bags, count};
-        const SegmentedRows runs{view<int64_t>(count), view<int64_t>(count + 1),
-                                 view<Occurrence>(count), view<int64_t>(1)};
+        const SegmentedRows runs{view<int64_t>(room), view<int64_t>(room + 1),
+                                 view<Occurrence>(room), view<int64_t>(1)};
         for (auto& array : memory_) operands.push_back(std::move(array));
         memory_.clear();
         note("sort " + name, [&] { ops_->group_rows({&of, 1}, s.rows, runs); });
         const BagGradient gradient{pooled, nullptr};
         note("sum " + name, [&] {
-          const Matrix grads = matrix(DType::kFloat32, count, s.width);
+          const Matrix grads = matrix(DType::kFloat32, room, s.width);
           ops_->embedding_bag_backward(runs, {&gradient, 1}, grads.f32());
           stream->synchronize();
         });

@@ -76,6 +76,20 @@ TEST_P(Lamb, StepsAreThoseOfThePaper) {
   }
 }
 
+/// A GPU sums the squares of a tensor in at most 256 blocks of 1024 elements at a time.
+TEST_P(Lamb, ATensorMayHaveMoreElementsThanItsBlocksTakeTogether) {
+  constexpr size_t kCount = 300'001;
+  Tensor got(kCount);
+  for (size_t i = 0; i < kCount; ++i) got.w[i] *= i < 262'144 ? 1 : 3;
+  PaperTensor want(got);
+  want.step(got.g, 0);
+  got.step(*ops, lamb_config(), 0);
+  for (size_t i = 0; i < kCount; ++i) {
+    ASSERT_NEAR(got.w[i], want.w[i], 2e-6) << i;
+    ASSERT_NEAR(got.m[i], want.m[i], 1e-6) << i;
+  }
+}
+
 TEST_P(Lamb, AZeroNormGivesAStepOfTheLearningRate) {
   expect_the_steps_of_the_paper(*ops, 5, 0);
   OptimizerConfig without_decay = lamb_config();

@@ -20,6 +20,18 @@ TEST_P(ManyVectors, DotBackwardAgreesWithTheReference) {
   EXPECT_TRUE(close(de, want_de, kFeatures / 3.0));
 }
 
+/// More vectors than fit into a block's shared memory with 32 of their columns.
+TEST_P(ManyVectors, DotForwardAgreesWithTheReference) {
+  for (const auto& [features, width] : {std::pair<int64_t, int64_t>{380, 33}, {500, 20}}) {
+    const int64_t outputs = width + (features + 1) * features / 2;
+    Cells x = Cells::random(1, width, 1), e = Cells::random(1, features * width, 2);
+    Cells got(1, outputs), want(1, outputs);
+    ops->dot_forward(x.matrix(), e.matrix(), got.matrix());
+    reference->dot_forward(x.matrix(), e.matrix(), want.matrix());
+    EXPECT_TRUE(close(got, want, 20)) << features << " x " << width;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, ManyVectors, testing::ValuesIn(executions()), execution_name);
 
 }  // namespace

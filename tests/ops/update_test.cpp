@@ -74,6 +74,41 @@ TEST_P(Update, ParametersOfAnyNumberAndAlignmentAreUpdated) {
   }
 }
 
+/// Values, gradients, each state and the copy lie in arrays of their own.
+TEST_P(Update, ParametersAreUpdatedIfAnyOneArrayIsNotAligned) {
+  constexpr size_t kCount = 16;
+  for (const OptimizerStep& step : every_rule(kDense)) {
+    const auto states = static_cast<size_t>(traits_of(step.rule).state_count());
+    for (size_t shifted = 0; shifted < 5; ++shifted) {
+      std::vector<float> arrays[4], want[4];
+      for (size_t a = 0; a < 4; ++a) {
+        for (size_t i = 0; i <= kCount; ++i) arrays[a].push_back(0.1f + float(i * (a + 3) % 17));
+        want[a] = arrays[a];
+      }
+      std::vector<BFloat16> copy(kCount + 1);
+      const auto update = [&](Ops& by, std::vector<float>(&of)[4], View<BFloat16> rounded) {
+        const auto part = [&](size_t a) {
+          return View<float>(of[a].data() + (a == shifted ? 1 : 0), kCount);
+        };
+        by.dense_update(step, part(0), part(1), states > 0 ? part(2) : View<float>(),
+                        states > 1 ? part(3) : View<float>(), rounded);
+      };
+      update(*ops, arrays, {copy.data() + (shifted == 4 ? 1 : 0), kCount});
+      update(*reference, want, {});
+      for (size_t a = 0; a < 4; ++a) {
+        for (size_t i = 0; i <= kCount; ++i) {
+          ASSERT_NEAR(arrays[a][i], want[a][i], 1e-5 * (1 + std::abs(want[a][i])))
+              << traits_of(step.rule).name << ", array " << a << " if " << shifted << " is shifted";
+        }
+      }
+      for (size_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(copy[i + (shifted == 4 ? 1 : 0)].bits,
+                  BFloat16(arrays[0][i + (shifted == 0 ? 1 : 0)]).bits);
+      }
+    }
+  }
+}
+
 TEST_P(Update, RowsOfAnyColumnsAndAlignmentAreFilled) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t spare : {0, 3, 4}) {

@@ -12,23 +12,52 @@
 namespace dlrm::kernels {
 namespace {
 
-// Behind device memory lie bytes that would change a sum.
-TEST(RankSum, AddsThePartsOfAllRanksAndNoOther) {
-  constexpr int kRanks = 3;
-  for (const int64_t count : {1, 5, 300, 70'000}) {
-    std::vector<uint16_t> parts;
-    for (int rank = 0; rank < kRanks; ++rank) {
-      for (int64_t i = 0; i < count; ++i) {
-        parts.push_back(BFloat16(static_cast<float>((rank + 1) * (i % 20))).bits);
-      }
-    }
-    const OnDevice<uint16_t> in(parts), out(std::vector<uint16_t>(static_cast<size_t>(count), 7));
-    sum_of_ranks(in.data(), kRanks, count, out.data(), nullptr);
-    const std::vector<uint16_t> sums = out.download();
-    for (int64_t i = 0; i < count; ++i) {
-      ASSERT_EQ(sums[static_cast<size_t>(i)], BFloat16(static_cast<float>(6 * (i % 20))).bits) << i;
-    }
+constexpr int kRanks = 4;
+
+/// The value of a rank. In any order but that of the ranks, sums of these lose other digits.
+float value_of(int rank, int64_t i) {
+  const float large = 0x1p24f * static_cast<float>(1 + i % 3), small = static_cast<float>(i % 20);
+  const float values[kRanks] = {large, small + 1, -large, 3};
+  return values[rank];
+}
+
+template <class T>
+T stored(float value) {
+  if constexpr (sizeof(T) == 2) {
+    return BFloat16(value).bits;
+  } else {
+    return value;
   }
+}
+
+/// Behind device memory lie bytes that would change a sum.
+template <class In, class Out>
+void expect_sums_in_rank_order() {
+  for (const int64_t count : {1, 5, 256, 257, 70'000}) {
+    std::vector<In> parts;
+    std::vector<Out> want;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (int64_t i = 0; i < count; ++i) parts.push_back(stored<In>(value_of(rank, i)));
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      float sum = 0;
+      for (int rank = 0; rank < kRanks; ++rank) {
+        const float value = value_of(rank, i);
+        sum += sizeof(In) == 2 ? static_cast<float>(BFloat16(value)) : value;
+      }
+      want.push_back(stored<Out>(sum));
+    }
+    const OnDevice<In> in(parts);
+    const OnDevice<Out> out(std::vector<Out>(static_cast<size_t>(count), Out{7}));
+    sum_of_ranks(in.data(), kRanks, count, out.data(), nullptr);
+    EXPECT_EQ(out.download(), want) << count;
+  }
+}
+
+TEST(RankSum, AddsThePartsOfAllRanksInTheirOrder) {
+  expect_sums_in_rank_order<uint16_t, uint16_t>();
+  expect_sums_in_rank_order<uint16_t, float>();
+  expect_sums_in_rank_order<float, uint16_t>();
 }
 
 }  // namespace
