@@ -11,10 +11,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +20,6 @@
 #include "comm/shared/arena_device.h"
 #include "comm/shared/arena_pool.h"
 #include "comm/shared/arena_view.h"
-#include "comm/shared/memory_file.h"
 
 namespace dlrm::comm {
 namespace {
@@ -297,32 +292,6 @@ TEST(ArenaView, AnotherProcessNamespaceIsRefused) {
   ArenaHandle handle = arena.handle();
   handle.pid_namespace ^= 1;
   EXPECT_NE(refusal_of(handle).find("a process namespace of its own"), std::string::npos);
-}
-
-/// Ends with 0 if the memory of this process is refused by the error of the system.
-[[noreturn]] void look_at_forbidden_memory() {
-  sock_filter filter[] = {
-    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-#if defined(__NR_readlink)
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_readlink, 2, 0),
-#endif
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_readlinkat, 1, 0),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 0, 1),
-    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
-    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-    _exit(0);  // this system has no filters
-  }
-  std::string why;
-  const std::byte* data = map_peer_memory(getpid(), 0, 0, 4096, why);
-  _exit(!data && why.find("Permission denied") != std::string::npos ? 0 : 1);
-}
-
-TEST(ArenaView, MemoryThatTheSystemForbidsIsNotTakenForGivenBack) {
-  EXPECT_EXIT(look_at_forbidden_memory(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(ArenaPool, ThreadsShareIt) {
