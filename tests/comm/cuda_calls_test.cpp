@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/device_comm.h"
+#include "dlrm/comm/preflight.h"
 #include "dlrm/comm/thread_comm.h"
 
 #include "comm/nccl_comm.h"
@@ -76,6 +77,20 @@ TEST(CudaCallsOfComm, EachThatFailsIsAnErrorWithItsReason) {
       cuda_calls::report({alone("alone", make_calls), alone("alone, in a graph", make_graph),
                           over_nccl("NCCL", make_calls)}),
       DLRM_SOURCE "/tests/comm/cuda_calls.txt");
+}
+
+TEST(CudaCallsOfComm, AReportOfNoGpuHasNoName) {
+  EXPECT_EQ(inspect_gpus().gpus, 1);
+  EXPECT_EQ(inspect_gpus().name, "emulated GPU");
+  for (const std::string failing : {"cudaGetDeviceCount", "cudaGetDeviceProperties"}) {
+    const simt::OnCalls calls(
+        [&](const std::string& call) { return call == failing ? cudaErrorNoDevice : cudaSuccess; });
+    const GpuReport report = inspect_gpus();
+    EXPECT_EQ(report.gpus, failing == "cudaGetDeviceCount" ? 0 : 1);
+    EXPECT_EQ(report.name, "");
+    EXPECT_EQ(report.without_peer, "");
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  }
 }
 
 /// How two staged ranks end if call `at` of `name` on rank 0 fails. Empty: there are not so many.

@@ -8,6 +8,8 @@
 
 #include "dlrm/core/error.h"
 
+#include "refused_calls.h"
+
 namespace dlrm {
 namespace {
 
@@ -59,6 +61,22 @@ TEST_F(Blocks, TellThatAWriteFailed) {
   };
   EXPECT_THAT(message([&] { writer.wait(); }), ::testing::HasSubstr(path + ": cannot write"));
   EXPECT_THAT(message([&] { writer.write(block, kBytes, 0); }), ::testing::HasSubstr(path));
+}
+
+TEST_F(Blocks, TellThatThereIsNoThreadToWriteThem) {
+  const std::string path = folder_ + "/file";
+  File file(path, File::Mode::kCreate);
+  const std::string error_text = testing::in_process_with(testing::kNoThreads, [&] {
+    try {
+      BlockWriter writer(file, kBytes);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("it is made");
+  });
+  if (error_text.empty()) GTEST_SKIP() << "no filters of system calls here";
+  EXPECT_EQ(error_text,
+            path + ": cannot start a thread to write it: Resource temporarily unavailable");
 }
 
 }  // namespace

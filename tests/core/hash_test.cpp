@@ -37,5 +37,17 @@ TEST(HashBytes, EveryLengthHasItsOwnHash) {
   EXPECT_EQ(hashes.size(), 1 + bytes.size());
 }
 
+TEST(Hash128, IsXxh3) {
+  const Hash128 nothing = hash128("", 0);
+  EXPECT_EQ(nothing.high, 0x99aa06d3014798d8u);
+  EXPECT_EQ(nothing.low, 0x6001c324468d497fu);
+  EXPECT_NE(hash128("ab", 1).low, hash128("ab", 2).low);
+}
+
+TEST(Crc32, TheCheckStringGivesThePublishedValue) {
+  EXPECT_EQ(crc32("123456789", 9), 0xcbf43926u);
+  EXPECT_EQ(crc32("", 0), 0u);
+}
+
 }  // namespace
 }  // namespace dlrm

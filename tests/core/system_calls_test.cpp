@@ -37,6 +37,7 @@ struct Scenario {
   /// Names of functions that always fail, as on some file systems.
   std::string missing = "";
   int why = 0;
+  size_t most = ~size_t{0};  ///< bytes that they nevertheless reserve
 };
 
 /// Nobody waits, and there is no second beat.
@@ -123,6 +124,14 @@ const std::vector<Scenario>& scenarios() {
          file.reserve(2);
          return std::to_string(file.size());
        }},
+      {"File: reserve more than there is",
+       [](const std::string& folder) {
+         File file(folder + "/a", File::Mode::kCreate);
+         file.write("abc", 3, 0);
+         file.reserve(8192);
+         return std::to_string(file.size());
+       },
+       "fallocate", ENOSPC, 4096},
       {"File: try_nameless",
        [](const std::string& folder) -> std::string {
          std::optional<File> file = File::try_nameless(folder + "/a");
@@ -277,7 +286,7 @@ Ending end_of(const Scenario& scenario, int at, Disturbance disturbance) {
     SystemCalls calls(folder, [&](const std::string& call) {
       if (number++ == at) return disturbance;
       const bool missing = call.substr(0, call.find(' ')) == scenario.missing;
-      return missing ? Disturbance{scenario.why} : Disturbance{};
+      return missing ? Disturbance{scenario.why, scenario.most} : Disturbance{};
     });
     try {
       ending.text = "done " + scenario.act(folder);
