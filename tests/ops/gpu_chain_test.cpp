@@ -103,6 +103,19 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& want, 
   }
 }
 
+TEST_F(GpuChain, ChosenAlgorithmsAreRestored) {
+  OnDevice x = make(40, 32, DType::kFloat32, 1), w = make(24, 32, DType::kFloat32, 2),
+           y = make(40, 24, DType::kFloat32, 3);
+  const auto timed = timed_on_day(1), other = timed_on_day(2);
+  EXPECT_EQ(timed->tuned_algorithms(), other->tuned_algorithms());
+  timed->linear_forward(x.matrix(), w.matrix(), {}, Activation::kNone, y.matrix(), {});
+  timed->dense_update(OptimizerStep(), {}, {}, {}, {}, {});  // ends the timing
+  const std::vector<std::byte> chosen = timed->tuned_algorithms();
+  EXPECT_NE(chosen, other->tuned_algorithms());
+  other->restore_tuned_algorithms(chosen);
+  EXPECT_EQ(other->tuned_algorithms(), chosen);
+}
+
 TEST_F(GpuChain, BackwardIncludesTheActivationOfTheLayerBelow) {
   for (const int day : {0, 1, 2}) {
     const auto fused = timed_on_day(day), plain = timed_on_day(0);

@@ -7,6 +7,7 @@
 namespace {
 
 thread_local std::string* noted = nullptr;
+thread_local bool fails_to_make = false, fails_to_run = false;
 
 template <class Function>
 Function* next(const char* name) {
@@ -33,9 +34,8 @@ extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads,
 extern "C" dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive,
                                                 dnnl_stream_t stream, int count,
                                                 const dnnl_exec_arg_t* operands) {
-  static auto* const real =
-      next<dnnl_status_t(const_dnnl_primitive_t, dnnl_stream_t, int, const dnnl_exec_arg_t*)>(
-          "dnnl_primitive_execute");
+  static auto* const real = next<decltype(dnnl_primitive_execute)>("dnnl_primitive_execute");
+  if (fails_to_run) return dnnl_runtime_error;
   note("product on " + std::to_string(omp_get_max_threads()));
   std::string* const outer = noted;
   noted = nullptr;
@@ -44,7 +44,20 @@ extern "C" dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive
   return status;
 }
 
+extern "C" dnnl_status_t dnnl_primitive_desc_iterator_create(
+    dnnl_primitive_desc_iterator_t* iterator, const_dnnl_op_desc_t operation,
+    const_dnnl_primitive_attr_t attributes, dnnl_engine_t engine,
+    const_dnnl_primitive_desc_t hint) {
+  static auto* const real =
+      next<decltype(dnnl_primitive_desc_iterator_create)>("dnnl_primitive_desc_iterator_create");
+  if (fails_to_make) return dnnl_unimplemented;
+  return real(iterator, operation, attributes, engine, hint);
+}
+
 namespace dlrm {
+
+FailingProducts::FailingProducts(At at) { (at == At::kMake ? fails_to_make : fails_to_run) = true; }
+FailingProducts::~FailingProducts() { fails_to_make = fails_to_run = false; }
 
 NotedCalls::NotedCalls() { noted = new std::string; }
 NotedCalls::~NotedCalls() {

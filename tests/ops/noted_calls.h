@@ -14,4 +14,12 @@ class NotedCalls {
   static void add(const std::string& what);
 };
 
+/// A function of oneDNN fails in this thread while the object lives.
+class FailingProducts {
+ public:
+  enum class At { kMake, kRun };
+  explicit FailingProducts(At at);
+  ~FailingProducts();
+};
+
 }  // namespace dlrm

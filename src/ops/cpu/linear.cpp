@@ -177,7 +177,7 @@ void CpuOps::small_backward(const LinearBackward& l, LayerBackward update,
     kernels_.update_dense(*layer.step, 0, bias->values.data() + first, layer.dbias + first,
                           rest(bias->state1), rest(bias->state2), nullptr, static_cast<int64_t>(n));
   };
-  if (partial == 0 || parts.count == 1) return parallel(parts.count, compute);
+  if (partial == 0) return parallel(parts.count, compute);
   parallel_then(parts.count, compute, [&](int part) {
     const Range samples = part_of(batch, part, parts.count);
     for (int other = 1; other < parts.count; ++other) {

@@ -169,7 +169,7 @@ void CpuOps::run(const FillZero& o) {
 
 void CpuOps::run(const FindNonFinite& o) {
   const auto& [x, bad] = o;
-  const int parts = std::min(threads_, parts_for(threads_, x.rows * x.cols, kGrain));
+  const int parts = parts_for(threads_, x.rows * x.cols, kGrain);
   counters_.reserve(static_cast<size_t>(parts));
   parallel(parts, [&](int part) {
     const Range rows = part_of(x.rows, part, parts);

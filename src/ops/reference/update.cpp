@@ -46,31 +46,20 @@ double updated(const OptimizerStep& step, double w, double g, float* s1, float* 
   return w;
 }
 
-/// Tensorwise rules: the direction of a step. s1 and s2 are updated.
+/// The direction of a step of LAMB, the only tensorwise rule. s1 and s2 are updated.
 double direction(const OptimizerStep& step, double w, double g, float* s1, float* s2) {
-  switch (step.rule) {
-    case OptimizerRule::kLamb: {
-      const double b1 = step.beta1, b2 = step.beta2;
-      const double m = b1 * *s1 + (1 - b1) * g;
-      const double v = b2 * *s2 + (1 - b2) * g * g;
-      *s1 = static_cast<float>(m);
-      *s2 = static_cast<float>(v);
-      return (m / step.correction1) / (std::sqrt(v / step.correction2) + step.eps) +
-             step.weight_decay * w;
-    }
-    default:
-      throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
-  }
+  const double b1 = step.beta1, b2 = step.beta2;
+  const double m = b1 * *s1 + (1 - b1) * g;
+  const double v = b2 * *s2 + (1 - b2) * g * g;
+  *s1 = static_cast<float>(m);
+  *s2 = static_cast<float>(v);
+  return (m / step.correction1) / (std::sqrt(v / step.correction2) + step.eps) +
+         step.weight_decay * w;
 }
 
-/// Tensorwise rules: the factor of the direction, from the norms of the weights and the direction.
-double tensor_factor(const OptimizerStep& step, double w_norm, double r_norm) {
-  switch (step.rule) {
-    case OptimizerRule::kLamb:
-      return w_norm > 0 && r_norm > 0 ? w_norm / r_norm : 1;
-    default:
-      throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
-  }
+/// LAMB's factor of the direction, from the norms of the weights and the direction.
+double tensor_factor(double w_norm, double r_norm) {
+  return w_norm > 0 && r_norm > 0 ? w_norm / r_norm : 1;
 }
 
 /// Weight (row, c) after an update, rounded as RowTable describes.
@@ -143,7 +132,7 @@ void ReferenceOps::run(const DenseUpdate& o) {
       w_squares += double{w[i]} * w[i];
       r_squares += r[i] * r[i];
     }
-    const double factor = tensor_factor(step, std::sqrt(w_squares), std::sqrt(r_squares));
+    const double factor = tensor_factor(std::sqrt(w_squares), std::sqrt(r_squares));
     for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(w[i] - step.lr * factor * r[i]);
   } else {
     for (size_t i = 0; i < w.size(); ++i) {
