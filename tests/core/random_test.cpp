@@ -71,6 +71,19 @@ TEST(UniformRow, EachValueIsAWordOfPhilox) {
   }
 }
 
+/// Datasets and initial weights depend on them.
+TEST(StreamKey, ValuesStayAsTheyAre) {
+  EXPECT_EQ(stream_key(1, "a"), 0x376d3ae01023205du);
+  EXPECT_EQ(stream_key((uint64_t{1} << 32) + 7, "table"), 0x4f408fbef8ae69f8u);
+  EXPECT_EQ(stream_key(0, ""), 0xd233c0db328a302eu);
+}
+
+TEST(NormalAt, ValuesStayAsTheyAre) {
+  const uint64_t row = (uint64_t{7} << 32) + 5;
+  EXPECT_NEAR(normal_at(3, row, 8), -0.6437599239800585, 1e-12);
+  EXPECT_NEAR(normal_at(3, row, 9), 0.178614038650521, 1e-12);
+}
+
 TEST(StreamKey, NameAndSeedChangeTheKey) {
   EXPECT_NE(stream_key(1, "a"), stream_key(1, "b"));
   EXPECT_NE(stream_key(1, "a"), stream_key(2, "a"));

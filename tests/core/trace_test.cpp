@@ -61,6 +61,30 @@ TEST(Trace, EveryEndOfAStageIsCounted) {
   EXPECT_TRUE(trace.events().empty());
 }
 
+TEST(Trace, TotalsThatAreResetBeginAnew) {
+  Trace trace(true);
+  trace.add("copy", 5, 12);
+  trace.reset_totals();
+  EXPECT_TRUE(trace.totals().empty());
+  EXPECT_EQ(trace.events().size(), 1u);
+  trace.add("copy", 20, 23);
+  EXPECT_EQ(trace.totals()[0].ns, 3);
+}
+
+TEST(Trace, BeginsNow) {
+  const auto now = [] {
+    return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  };
+  const auto before = now();
+  const Trace trace;
+  EXPECT_GE(trace.epoch_ns(), before);
+  EXPECT_LE(trace.epoch_ns(), now());
+  const int64_t first = trace.now_ns();
+  EXPECT_GE(first, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_GE(trace.now_ns(), first + 2'000'000);
+}
+
 TEST(Trace, AStageThatIsNotTimedOnlyHasAName) {
   Trace trace(true);
   {
