@@ -199,6 +199,25 @@ TEST_F(CutFile, OfSeveralFilesOnlyTheOneThatIsCutIsLost) {
   }
 }
 
+TEST_F(CutFile, LostPagesAreToldAlsoIfAnotherFileHasItsName) {
+  const MappedFile file(path_);
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(path_));
+  const std::byte* const last = file.column("all", size - 1, 1, 1);
+  data_.write(folder_ / "b.h5", data_.samples);
+  std::filesystem::resize_file(path_, 0);
+  EXPECT_EQ(*reinterpret_cast<const volatile char*>(last), 0);
+  std::filesystem::rename(folder_ / "b.h5", path_);
+  EXPECT_THROW(file.check_pages(), Error);
+  try {
+    file.check_whole();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+    EXPECT_EQ(error.what(),
+              path_ + ": a part of it can no longer be read: it was cut short, or its disk fails");
+  }
+}
+
 TEST_F(CutFile, OffsetsOfAFileThatIsCutWhileItIsOpenedAreNotBlamed) {
   auto mapped = std::make_unique<MappedFile>(path_);
   const auto structure = read_structures({path_}).front();

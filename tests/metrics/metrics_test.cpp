@@ -261,6 +261,64 @@ TEST(Metrics, EmptyRanksAndUnequalCountsChangeNothing) {
   EXPECT_EQ(*evaluate_cut(s, {0, 1, 1, 999, 1000}).auc, expected);
 }
 
+TEST(Metrics, OtherNumbersOfLabelsOrWeightsAreADefect) {
+  run_on_threads(1, [](Communicator& comm) {
+    const std::vector<float> two(2, 0.5f), three(3, 0.5f);
+    const auto failure = [&](View<const float> p, const Targets& targets) -> std::string {
+      try {
+        evaluate_metrics(comm, p, targets);
+      } catch (const Error& error) {
+        return error.what();
+      }
+      return "none";
+    };
+    EXPECT_EQ(failure(two, {two, {}}), "none");
+    EXPECT_EQ(failure(two, {two, two}), "none");
+    EXPECT_THAT(failure(two, {three, {}}), ::testing::HasSubstr("2 probabilities, 3 labels"));
+    EXPECT_THAT(failure(two, {two, three}), ::testing::HasSubstr("3 weights"));
+  });
+}
+
+TEST(Metrics, WithoutAPositiveLabelThereIsNoCalibration) {
+  EXPECT_TRUE(std::isinf(evaluate({{0.2f, 0.7f}, {0, 0}}, 1).calibration));
+  EXPECT_TRUE(std::isnan(evaluate({{0, 0}, {0, 0}}, 1).calibration));
+}
+
+/// Remembers the most bytes that an exchange brought to this rank.
+class MeasuredComm : public Communicator {
+ public:
+  explicit MeasuredComm(Communicator& comm) : Communicator(comm.engine()), comm_(comm) {}
+  int rank() const override { return comm_.rank(); }
+  int size() const override { return comm_.size(); }
+  std::unique_ptr<Communicator> duplicate() override { return comm_.duplicate(); }
+  Pending start_exchange(Exchange exchange) override {
+    most = std::max(most, exchange.layout.receive_total());
+    return comm_.start_exchange(std::move(exchange));
+  }
+
+  int64_t most = 0;
+
+ private:
+  Communicator& comm_;
+};
+
+/// Also if the scores of ranks, and of all samples, are close together.
+TEST(Metrics, EveryRankSortsAsManySamples) {
+  constexpr size_t kRanks = 4, kSamples = 20000;
+  for (const int power : {1, 6}) {
+    Samples s = random_samples(kSamples, 0, 11);
+    for (float& p : s.p) p = std::pow(p, static_cast<float>(power));
+    std::sort(s.p.begin(), s.p.end());
+    run_on_threads(kRanks, [&](Communicator& comm) {
+      MeasuredComm measured(comm);
+      const size_t begin = static_cast<size_t>(comm.rank()) * kSamples / kRanks;
+      evaluate_metrics(measured, View<const float>(s.p).subspan(begin, kSamples / kRanks),
+                       s.targets(begin, kSamples / kRanks));
+      EXPECT_NEAR(static_cast<double>(measured.most), 4.0 * kSamples / kRanks, 40) << power;
+    });
+  }
+}
+
 TEST(Metrics, AWrongCertaintyGivesAFiniteLoss) {
   const Samples s{{0, 1}, {1, 0}};
   const EvalResult result = evaluate(s, 1);

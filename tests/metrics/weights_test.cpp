@@ -139,6 +139,23 @@ TEST_P(WeightedMetrics, NoWeightAtAllGivesZeros) {
   EXPECT_EQ(result.calibration, 0);
 }
 
+TEST(WeightsInAnyOrder, GiveTheSameBits) {
+  Samples s = random_samples(3000, 5, 6);  // many weights for each probability and label
+  // So different that fp64 rounds their sums.
+  for (size_t i = 0; i < s.size(); ++i) s.w[i] = std::ldexp(s.w[i], static_cast<int>(i % 61) - 30);
+  const EvalResult expected = evaluate(s, 1);
+  std::mt19937 generator(7);
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = s.size() - 1; i > 0; --i) {
+      const size_t other = generator() % (i + 1);
+      std::swap(s.p[i], s.p[other]);
+      std::swap(s.y[i], s.y[other]);
+      std::swap(s.w[i], s.w[other]);
+    }
+    EXPECT_EQ(evaluate(s, 1).auc, expected.auc);
+  }
+}
+
 TEST(BadWeights, AreNamedWithRankAndSample) {
   for (const float bad :
        {-1.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
