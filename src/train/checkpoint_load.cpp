@@ -25,10 +25,8 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-Range overlap(Range a, Range b) {
-  const Range both{std::max(a.begin, b.begin), std::min(a.end, b.end)};
-  return both.size() > 0 ? both : Range{both.begin, both.begin};
-}
+/// What both have. Its size is not positive if that is nothing.
+Range overlap(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 
 /// Reads rectangles of stored tensors. The last rank file stays open.
 class Reader {
@@ -97,7 +95,7 @@ class Reader {
   void copy(const StoredPiece& source, Range rows, Range columns) {
     const Range r = overlap(source.rows, rows);
     const Range c = overlap(source.columns, columns);
-    if (r.size() == 0) return;
+    if (r.size() <= 0) return;
     if (source.columns == columns) {
       read_rows(source, r, chunk_.data() + (r.begin - rows.begin) * columns.size());
       return;

@@ -66,7 +66,6 @@ void EvaluationSlices::finish(Communicator& comm, View<const float> probabilitie
   counts.resize(static_cast<size_t>(sizes[0]));
   comm.broadcast(counts.data(), sizes[0] * static_cast<int64_t>(sizeof(Count)), 0);
   result_.left_out = sizes[1];
-  result_.slices.clear();
   std::vector<float> p;
   TargetList chosen;
   for (const Count& count : counts) {

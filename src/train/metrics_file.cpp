@@ -33,10 +33,8 @@ bool append_whole(int fd, const std::string& text) {
     done += static_cast<size_t>(put);
   }
   if (done == text.size()) return true;
-  const int why = errno;
   // Otherwise a part of a line would stay. If it does, the next line is not readable either.
-  if (done > 0 && ::ftruncate(fd, before.st_size) != 0) return false;
-  errno = why;
+  [[maybe_unused]] const bool removed = done == 0 || ::ftruncate(fd, before.st_size) == 0;
   return false;
 }
 

@@ -32,7 +32,6 @@ StepStatus::StepStatus(Context& context, Model& model, BadIdReport& bad_ids,
       fields_(kFields) {}
 
 void StepStatus::begin(int64_t global_size, int64_t dropped, bool stop_requested) {
-  result_ = {};
   result_.samples = global_size;
   result_.dropped = dropped;
   fields_[kStop] = stop_requested ? 1 : 0;

@@ -112,7 +112,6 @@ void TrainingRun::keep_hot_rows(int64_t step, int64_t total, const StopSignal& s
   constexpr int64_t kMostBatches = 1000;
   const int64_t most = std::min(kMostBatches, train_.plan().batches_per_epoch());
   std::optional<Prefetcher> batches;
-  context_.trace.count_totals(false);
   const int64_t counted = trainer_.embeddings().keep_hot_rows([&] {
     if (!batches) {
       batches.emplace(train_, step, std::min(total, step + most), config_.data.workers,
@@ -125,7 +124,6 @@ void TrainingRun::keep_hot_rows(int64_t step, int64_t total, const StopSignal& s
     trainer_.embeddings().route({batch->local, batch->global_size, batch->ids, batch->offsets});
     return true;
   });
-  context_.trace.count_totals(true);
   if (counted == 0) return;
   context_.log.info("memory.cached.policy static: the rows of {} batches were counted", counted);
 }

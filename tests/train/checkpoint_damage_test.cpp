@@ -216,6 +216,7 @@ TEST_F(TwoCheckpoints, ARankThatDoesNotSeeTheFolderIsNamedBeforeSaving) {
       EXPECT_THAT(error.what(), HasSubstr("rank 1 on host "));
     }
   });
+  EXPECT_FALSE(fs::exists(folder_.path(".tmp_step_check")));
 }
 
 int status_of(const std::function<void()>& body) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/partition.h"
 
 #include "checkpoint_tensors.h"
 #include "train/checkpoint_files.h"
@@ -396,6 +397,33 @@ TEST(Checkpoint, APieceLargerThanAChunkIsReadAndWrittenInParts) {
     EXPECT_EQ(0, wrong);
   });
   EXPECT_LT(most * 8, int64_t{20} << 20);
+}
+
+TEST(Checkpoint, APieceLargerThanAChunkIsReadFromSeveralFiles) {
+  TemporaryFolder folder;
+  const int64_t rows = 5'000'001;
+  const auto piece_of = [&](Range part) {
+    TensorShard piece{"/tables/big/adagrad", {rows}, part, {0, 1}, true, {}, {}};
+    piece.read = [part](int64_t first, int64_t count, float* out) {
+      for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(part.begin + first + i);
+    };
+    return piece;
+  };
+  run_on_threads(3, [&](Communicator& comm) {
+    save_checkpoint(comm, Log(comm.rank()), folder.path(), 1, state_at(7),
+                    {piece_of(part_of(rows, comm.rank(), 3))});
+  });
+  int64_t wrong = 0, next = 0;
+  TensorShard whole = piece_of({0, rows});
+  whole.write = [&](int64_t first, int64_t count, const float* in) {
+    EXPECT_EQ(first, next);
+    next += count;
+    for (int64_t i = 0; i < count; ++i) wrong += in[i] != static_cast<float>(first + i);
+  };
+  const auto comm = make_self_comm();
+  load_pieces(*comm, folder.path() + kFirst, {whole}, false);
+  EXPECT_EQ(next, rows);
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Checkpoint, ARowLongerThanAChunkIsReadAlone) {

@@ -39,6 +39,11 @@ TEST(LossWatch, ComparesWithTheLowestMean) {
   }
 }
 
+TEST(LossWatch, FindsARiseInSmallSteps) {
+  const auto creeps = [](int step) { return step <= 8 ? 0.4 : step <= 16 ? 0.48 : 0.55; };
+  EXPECT_EQ(found_at(creeps, 8192, 100), 24);
+}
+
 TEST(LossWatch, AcceptsWhatFallsAndSmallRises) {
   EXPECT_EQ(found_at([](int step) { return 0.7 / step; }, 8192, 100), 0);
   EXPECT_EQ(found_at([](int step) { return step <= 8 ? 0.5 : 0.62; }, 8192, 100), 0);

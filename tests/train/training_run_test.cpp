@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// Batches of row 0 alone, and from batch 4 on of many rows.
 class GrowingSource final : public BatchSource {
@@ -132,6 +133,73 @@ TEST_F(OneRun, MakesUpForAnEvaluationThatWasDue) {
   run_->train(progress, 5, stop_);  // nothing is left
   EXPECT_EQ(progress.step, 5);
   EXPECT_THAT(source_.loaded, ElementsAre(4));
+}
+
+TEST_F(OneRun, DoesNotGoOnIfTheEvaluationThatWasDueIsEnough) {
+  config_.eval.every_steps = 2;
+  config_.eval.stop_at_auc = 1e-6;
+  const OddSource test(config_);
+  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                       directory_, source_, &test, evaluations_, 1);
+  RunProgress progress;
+  progress.step = 4;
+  run_->train(progress, 7, stop_);
+  EXPECT_EQ(progress.step, 4);
+  EXPECT_THAT(source_.loaded, IsEmpty());
+}
+
+TEST_F(OneRun, EvaluatesTheSlicesOfAFeature) {
+  config_.eval.slice_by = "left";
+  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                       directory_, source_, &source_, evaluations_, 1);
+  RunProgress progress;
+  progress.step = 2;
+  run_->evaluate_now(progress, stop_);
+  EXPECT_EQ(run_->slices().feature, "left");
+  EXPECT_FALSE(run_->slices().slices.empty());
+}
+
+TEST_F(OneRun, MeasuresItsThreadsAndItsWaits) {
+  config_.data.workers = 0;  // steps wait for all of the reading
+  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                       directory_, source_, nullptr, evaluations_, 1'000'000);
+  RunProgress progress;
+  run_->train(progress, 3, stop_);
+  EXPECT_GT(progress.wait_seconds, 0);
+  EXPECT_LT(progress.cpu_utilization, 0.01);  // of a million threads
+}
+
+TEST_F(OneRun, TimesEachStageOfEachStep) {
+  trainer_->time_stages();
+  trace_.reset_totals();
+  RunProgress progress;
+  run_->train(progress, 3, stop_);
+  int stages = 0;
+  for (const Trace::Total& total : trace_.totals()) {
+    const std::string name = total.name;
+    const bool twice = name == "update" && context_->device.asynchronous();
+    if (name != "lookup" && name != "backward" && name != "allreduce" && name != "update") continue;
+    EXPECT_EQ(total.count, twice ? 6 : 3) << name;
+    ++stages;
+  }
+  EXPECT_EQ(stages, 4);
+}
+
+TEST_F(OneRun, CountsTheRowsOfNoMoreBatchesThanItTrainsOrAnEpochHas) {
+  config_.device = DeviceKind::kCpu;
+  for (Shard& shard : plan_.shards) shard.tier = MemoryTier::kCached;
+  config_.memory.tier = MemoryTier::kCached;
+  config_.memory.cached.backing = "host";
+  config_.memory.cached.fast = "99%";
+  config_.memory.cached.policy = "static";
+  for (const auto& [total, counted] : {std::pair{2, 2}, {5, 3}}) {
+    source_.loaded.clear();
+    begin(source_);
+    RunProgress progress;
+    run_->train(progress, total, stop_);
+    EXPECT_EQ(progress.step, total);
+    EXPECT_EQ(std::ssize(source_.loaded), total + counted);
+  }
 }
 
 TEST_F(OneRun, EndsWithTheFirstOfTooManyEvaluationsWithoutABetterOne) {
