@@ -17,9 +17,8 @@ std::vector<Range> gradient_buckets(const std::vector<int64_t>& starts, int64_t 
   };
   for (int64_t end = size; end > 0;) {
     const int64_t least = least_before(end);
-    const auto first = std::find_if(starts.rbegin(), starts.rend(), [&](int64_t start) {
-      return start < end && end - start >= least;
-    });
+    const auto first = std::find_if(starts.rbegin(), starts.rend(),
+                                    [&](int64_t start) { return end - start >= least; });
     const int64_t begin = first == starts.rend() ? 0 : *first;
     buckets.push_back({begin, end});
     end = begin;
