@@ -73,7 +73,8 @@ class ChosenKernels : public OnGpu {
       for (const Shape& s :
            {Shape{1, 2, 4}, Shape{9, 15, 16}, Shape{3, 16, 16}, Shape{2, 31, 8}, Shape{2, 32, 8},
             Shape{2, 2, 1020}, Shape{2, 2, 1024}, Shape{2, 2, 1028}, Shape{2, 2, 2048},
-            Shape{2, 2, 6}, Shape{2, 2, 8, 2}, Shape{2, 2, 8, 4}, Shape{2, 2, 8, 4, 2}}) {
+            Shape{7, 130, 8}, Shape{7, 380, 8}, Shape{2, 2, 6}, Shape{2, 2, 8, 2},
+            Shape{2, 2, 8, 4}, Shape{2, 2, 8, 4, 2}}) {
         const int64_t outputs = s.width + (s.features + 1) * s.features / 2;
         const std::string name = fmt::format("{} {} x {} x {} spare {} shift {}", name_of(type),
                                              s.batch, s.features, s.width, s.spare, s.shift);

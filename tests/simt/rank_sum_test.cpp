@@ -17,7 +17,7 @@ constexpr int kRanks = 4;
 /// The value of a rank. In any order but that of the ranks, sums of these lose other digits.
 float value_of(int rank, int64_t i) {
   const float large = 0x1p24f * static_cast<float>(1 + i % 3), small = static_cast<float>(i % 20);
-  const float values[kRanks] = {large, small + 1, -large, 3};
+  const float values[kRanks] = {large, small + 1, -large, small / 3};  // the last one is rounded
   return values[rank];
 }
 
