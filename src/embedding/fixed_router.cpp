@@ -41,7 +41,6 @@ class FixedRouter final : public Router {
 
   /// Ids were copied into the message when they were checked.
   void encode(const LocalBags& bags, const std::vector<BagScan>&, Transfer& transfer) override {
-    if (transfer.send_sizes[0] == 0) return;
     const int64_t b = bags.local.size();
     const int threads = threads_for(bags.ids.size());
 #pragma omp parallel for schedule(static) num_threads(threads)

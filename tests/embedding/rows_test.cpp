@@ -30,6 +30,24 @@ TEST(InitialRows, RowsFollowTheUniformFieldOfTheirTable) {
   }
 }
 
+TEST(InitialRows, AreDrawnAgain) {
+  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kAdam);
+  options.cached.fast = "75%";
+  Plan plan = plan_of("mixed", options.tables, 2);
+  for (size_t i = 0; i < plan.shards.size(); i += 2) plan.shards[i].tier = MemoryTier::kCached;
+  const Tensors initial = initial_rows("mixed", 2, options);
+  run_on_threads(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+    for (const TensorShard& shard : embeddings.shards()) {
+      const std::vector<float> ones(values_of(shard).size(), 1.0f);
+      shard.write(0, shard.rows.size(), ones.data());
+    }
+    embeddings.initialise();
+    EXPECT_EQ(gather(comm, embeddings), initial);
+  });
+}
+
 TEST(Arrays, EveryCellIsSavedByOneRankAndLoadedByAllThatHoldIt) {
   const EmbeddingOptions options =
       options_for(odd_tables(Pooling::kSum), OptimizerRule::kRowwiseAdagrad);

@@ -12,7 +12,6 @@ class RowCache::Chunk {
  public:
   explicit Chunk(RowCache& cache) : cache_(cache) {}
 
-  Range rows() const { return rows_; }
   int64_t most_rows() const { return records_at_a_time(cache_.rows(), cache_.record_bytes()); }
   /// The queued work of the steps is done before rows leave their slots.
   void begin() {
@@ -87,7 +86,6 @@ class RowCache::Chunk {
   /// Waits for the copies to slots. Gives the memory back.
   void end() {
     if (cache_.stream_) cache_.stream_->finish();
-    rows_ = {};
     held_rows_ = {};
     held_slots_ = {};
     held_ = {};

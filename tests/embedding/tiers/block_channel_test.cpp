@@ -78,6 +78,15 @@ TEST_P(BlockChannelTest, ATransferThatFailsLeavesNoOtherUnderWay) {
   EXPECT_EQ(wrong_ranges(), 0);
 }
 
+TEST_P(BlockChannelTest, ATransferThatCannotStartLeavesNoOtherUnderWay) {
+  faults_->transfer = [count = 0](const BlockTransfer&) mutable {
+    if (++count == 5) throw run_error("no more transfers");
+    return Disturbance{};
+  };
+  EXPECT_EQ(error_of(ExitCode::kFailure, [&] { wrong_ranges(); }), "no more transfers");
+  EXPECT_EQ(wrong_ranges(), 0);
+}
+
 TEST_P(BlockChannelTest, AnErrorOfTheCallerLeavesNoTransferUnderWay) {
   const std::vector<BlockRange> ranges(30, BlockRange{3, 2});
   error_of(ExitCode::kFailure, [&] {

@@ -189,6 +189,22 @@ TEST_F(Placing, SettlesWhenItsMovesAreDone) {
   opener.join();
 }
 
+TEST_F(Placing, SettlingEndsWithTheErrorOfAMove) {
+  calls_.fails = true;
+  place({1, 2});
+  std::thread opener([&] {
+    calls_.reading.await();
+    calls_.may_finish.open();
+  });
+  try {
+    placement_.settle();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the disk of a is gone");
+  }
+  opener.join();
+}
+
 TEST_F(Placing, ABatchWithoutAnUpdateWritesNothing) {
   calls_.may_finish.open();
   place({1, 2, 3});

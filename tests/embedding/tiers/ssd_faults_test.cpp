@@ -175,6 +175,23 @@ TEST_P(SsdFaults, ADamagedBlockIsFoundByCompactionToo) {
   expect_failed_for_good(error);
 }
 
+TEST_P(SsdFaults, AReadThatCannotStartIsFinal) {
+  write(1);
+  faults_->transfer = [count = 0](const BlockTransfer& transfer) mutable {
+    if (!transfer.write && count++ == 3) throw run_error("no more transfers");
+    return Disturbance{};
+  };
+  EXPECT_EQ(error_of(ExitCode::kFailure, [&] { read(); }), "no more transfers");
+  expect_failed_for_good("no more transfers");
+}
+
+TEST_P(SsdFaults, AFileThatCannotBeEmptiedIsAnError) {
+  write(1);
+  faults_->resize = [](int64_t bytes) { return bytes == 0 ? EIO : 0; };
+  EXPECT_EQ(error_of(ExitCode::kFailure, [&] { store_->clear(); }),
+            folder_.path() + ": rows of C3: cannot empty the file: Input/output error (errno 5)");
+}
+
 TEST_P(SsdFaults, AnErrorWhileRecordsAreArrangedIsFinal) {
   Rows rows = row_range(0, kRows);
   std::reverse(rows.begin(), rows.end());
