@@ -27,11 +27,15 @@ Divisions::Divisions(const RunConfig& config, const TableConfig& table, const Co
   may_copy_ = !whole_ && held <= limits.replica;
   const int64_t most =
       whole_ ? 1 : std::clamp<int64_t>(table.dim / limits.narrowest, 1, cost.world());
+  const auto stride = [&](int64_t width) {
+    return static_cast<double>(row_stride(width, table.dtype));
+  };
   // Of several numbers with the same widest part, the least is enough.
   for (int64_t columns = 1; columns <= most; ++columns) {
-    const bool narrower =
-        columns == 1 || largest_part(table.dim, columns) < largest_part(table.dim, columns_.back());
-    if (narrower) columns_.push_back(columns);
+    const int64_t widest = largest_part(table.dim, columns);
+    const bool narrower = columns == 1 || widest < largest_part(table.dim, columns_.back());
+    const double padded = static_cast<double>(columns) * stride(widest);
+    if (narrower && padded <= limits.padded * stride(table.dim)) columns_.push_back(columns);
   }
 }
 
@@ -112,7 +116,8 @@ TableDivisions::TableDivisions(const RunConfig& config, const CostModel& cost)
 
 void TableDivisions::add(const TableConfig& table, const DivisionLimits& limits) {
   const auto same = [&](const Shape& shape) {
-    return shape.limits.whole == limits.whole && same_shape(*shape.table, table) &&
+    return shape.limits.whole == limits.whole && shape.limits.padded == limits.padded &&
+           same_shape(*shape.table, table) &&
            config_.memory.tier_of(shape.table->name) == config_.memory.tier_of(table.name);
   };
   auto known = std::find_if(shapes_.begin(), shapes_.end(), same);

@@ -30,6 +30,8 @@ struct DivisionLimits {
   int64_t narrowest = 1;  ///< columns of a part, unless the table has fewer
   double replica = 0;     ///< bytes of rows and state of the largest table that may be copied
   bool whole = false;     ///< the table may only be whole
+  /// Most elements of a row, with the padding of its parts, as a multiple of those of a whole row.
+  double padded = std::numeric_limits<double>::infinity();
 };
 
 /// The ways to divide a table into a grid of equal parts, at most one for each rank, or to copy it.

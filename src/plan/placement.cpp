@@ -53,8 +53,17 @@ constexpr double kRoomError = 1.02;
 constexpr double kFilledParts[] = {1, 1.0 / 2, 1.0 / 4};
 /// Seconds up to which bytes are evened if that makes a plan better, as multiples of the least.
 constexpr double kEvening[] = {1.05, kEven};
+/// If the fullest rank has more than this multiple of the mean then, the heaviest one may have so
+/// many times its seconds, up to a multiple of the least, if that makes it less. Not on nodes,
+/// where a few cuts more may make the step 7 % longer.
+constexpr double kUneven = 1.14;
+constexpr double kMoreSeconds[] = {1.01, 1.02, 1.03};
+constexpr double kMostEvening = 1.13;
 /// Room in which pieces are placed at first if memory is unknown, as a multiple of the mean.
 constexpr double kUnknownRoom = 1.3;
+/// If `even`: how much larger padding may make the rows of parts. Only of tables with more bytes
+/// than the mean of the ranks, since that of others matters less than their columns.
+constexpr double kMostPadding = 1.15;
 /// Cuts whose mean is above this multiple of the least seconds are not tried.
 constexpr double kMostCuts = 1.15;
 /// No more trials begin after so much work: 1 for a piece, more for a change.
@@ -82,9 +91,14 @@ Placement::Placement(const RunConfig& config, const CostModel& cost, Balance sta
       narrowest_(narrowest),
       divisions_(config, cost),
       change_work_(cost.is_of_nodes() ? kWorkOfChangeOnNodes : kWorkOfChange) {
+  const double mean = least_bytes() / start_.world();
   for (size_t i = 0; i < tables_.size(); ++i) {
     may_cut_[static_cast<size_t>(tables_[i])] = may_cut[i];
-    divisions_.add(table(i), {narrowest, 0, !may_cut[i]});
+    DivisionLimits limits{narrowest, 0, !may_cut[i]};
+    if (even && row_bytes(table(i), table(i).rows, table(i).dim) > mean) {
+      limits.padded = kMostPadding;
+    }
+    divisions_.add(table(i), limits);
   }
   least_ =
       std::max(start_.max_load(), divisions_.least_heaviest(start_.mean_load() * start_.world()));
@@ -263,6 +277,14 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
     Refinement plan = *best_;
     even_bytes(plan, most);
     consider(plan);
+  }
+  for (const double more : kMoreSeconds) {
+    if (cost_.is_of_nodes()) break;
+    if (work_ > kMostWork || best_->most_bytes() <= even_bytes_of(*best_, kUneven)) break;
+    Refinement plan = *best_;
+    const double most = more * std::max(plan.most_seconds() / least_, kNear);
+    even_bytes(plan, std::min(most, kMostEvening));
+    if (plan.most_bytes() <= even_bytes_of(plan, kUneven)) best_ = std::move(plan);
   }
   if (cost_.is_of_nodes() && !even_ && start_.world() <= kFewNodes) {
     best_->lower_seconds_finely(kNearOnNodes * least_, even_bytes_of(*best_, kEvenBytes));

@@ -2,6 +2,7 @@
 // the fullest one has at most 1.15 times the least memory of plans that cost no more.
 // docs/benchmarks/scaling.md has all.
 #include <set>
+#include <utility>
 
 #include "dlrm/plan/machine.h"
 
@@ -47,22 +48,59 @@ TEST(EvenPlans, OfConfigsReachTheGoalOnUpTo512Ranks) {
   }
 }
 
+/// A plan with a machine file.
+struct Made {
+  RunConfig config;
+  PlanOptions options;
+  Plan plan;
+};
+
+Made made_for(const std::string& name, const std::string& machine, int ranks) {
+  const std::string file = fmt::format("{}machines/{}.json", kConfigs, machine);
+  const MachineSpeed speed = read_machine(file).speed;
+  Made made;
+  made.options = {0, speed.ranks_per_node, 0, speed.gpu};
+  made.config = with_known_device(config_named(name, {"sharding.machine=" + file}), made.options);
+  made.plan = make_plan(made.config, ranks, made.options);
+  return made;
+}
+
 /// Models of more tables take long.
 TEST(EvenPlans, WithMachineFilesReachTheGoalOnEightNodes) {
   for (const std::string& name : configs()) {
     for (const char* machine : {"epyc", "a100_dgx"}) {
-      const std::string file = fmt::format("{}machines/{}.json", kConfigs, machine);
-      const RunConfig given = config_named(name, {"sharding.machine=" + file});
-      if (given.model.tables.size() > 350) continue;
-      const MachineSpeed speed = read_machine(file).speed;
-      const PlanOptions options{0, speed.ranks_per_node, 0, speed.gpu};
-      const RunConfig config = with_known_device(given, options);
+      if (config_named(name).model.tables.size() > 350) continue;
       const std::string which = fmt::format("{} {}", name, machine);
-      const PlanRatios ratios = plan_ratios(config, make_plan(config, 64, options), options);
+      const Made made = made_for(name, machine, 64);
+      const PlanRatios ratios = plan_ratios(made.config, made.plan, made.options);
       EXPECT_LE(ratios.cost, kGoal) << which;
-      if (!kLessEven.contains(which)) EXPECT_LE(ratios.memory, kGoal) << which;
+      EXPECT_LE(ratios.memory, kLessEven.contains(which) ? 2.2 : kGoal) << which;
     }
   }
+}
+
+/// Of the plans on one node, these have the fullest ranks. They are evened by more seconds for the
+/// heaviest one.
+TEST(EvenPlans, OfTheLargestModelsReachTheGoalOnANode) {
+  for (const auto& [name, machine] :
+       {std::pair("synthetic/colossal", "a100_dgx"), std::pair("synthetic/jumbo", "h200_dgx")}) {
+    const Made made = made_for(name, machine, 8);
+    const PlanRatios ratios = plan_ratios(made.config, made.plan, made.options);
+    EXPECT_LE(ratios.cost, kGoal) << name;
+    EXPECT_LE(ratios.memory, kGoal) << name;
+  }
+}
+
+/// Parts of 5 to 7 of its 32 columns would take as much memory as parts of 8.
+TEST(EvenPlans, CutNoLargeTableIntoPaddedRows) {
+  const Made made = made_for("synthetic/small", "epyc", 512);
+  for (const Shard& shard : made.plan.shards) {
+    const TableConfig& table = made.config.model.tables[static_cast<size_t>(shard.table)];
+    if (table.name != "shared3") continue;
+    const int64_t width = shard.columns.size();
+    EXPECT_EQ(row_stride(width, table.dtype), width);
+  }
+  EXPECT_LE(plan_ratios(made.config, made.plan, made.options).memory, 1.4);
 }
 
 }  // namespace
