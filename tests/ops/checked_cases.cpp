@@ -234,7 +234,7 @@ void add_interactions(Cases& all) {
 
 /// Bags of two features of one shard. The ids of the second start behind others.
 struct TwoFeatures {
-  std::vector<int64_t> ids[2] = {{4, 1, 4, 0, 4, 5}, {-1, 99, 4, 2, 1}};
+  std::vector<int64_t> ids[2] = {{5, 1, 5, 0, 5, 4}, {-1, 99, 5, 2, 1}};
   std::vector<int64_t> offsets[2] = {{0, 3, 3, 6}, {2, 4, 5}};
   std::vector<float> scale = {0.5f, -3};
   Cells pooled[2];

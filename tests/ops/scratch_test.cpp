@@ -12,7 +12,12 @@ TEST(Scratch, ABufferGrowsByAQuarterMoreThanIsNeeded) {
   EXPECT_EQ(device->bytes_in_use(), size_t{1} << 20);
   const void* grown = scratch.bytes("sorting", (1 << 20) + 4096);
   EXPECT_EQ(scratch.bytes("sorting", (1 << 20) + (1 << 18)), grown);
-  EXPECT_LE(device->bytes_in_use(), (size_t{1} << 20) * 3 / 2);
+  constexpr size_t kGrown = ((1 << 20) + 4096) / 4 * 5;
+  EXPECT_EQ(device->bytes_in_use(), kGrown);
+  EXPECT_EQ(device->peak_bytes(), kGrown);  // the first buffer was freed before
+  scratch.bytes("sums", 7);
+  EXPECT_EQ(scratch.bytes("sorting", 1), grown);
+  EXPECT_EQ(device->bytes_in_use(), kGrown + 7);
 }
 
 }  // namespace
