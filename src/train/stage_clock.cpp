@@ -18,7 +18,6 @@ void StageClock::end() noexcept {
     mark(nullptr);
   } catch (const Error&) {
     // The device has failed. The next wait for it reports that.
-    open_ = nullptr;
   }
 }
 

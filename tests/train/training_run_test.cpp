@@ -381,6 +381,17 @@ TEST_F(OneRun, ChecksTheUpdateOfTheLastStep) {
   }
 }
 
+TEST_F(OneRun, ACheckpointThatIsNotFiniteIsNoFullDisk) {
+  config_.device = DeviceKind::kCpu;
+  begin(source_);
+  fill_tables(std::nanf(""));
+  RunProgress progress;
+  progress.step = 1;
+  EXPECT_THROW(run_->save(progress), NotFinite);
+  EXPECT_EQ(run_->failed_saves(), 0);
+  EXPECT_EQ(run_->unsaved(), "");
+}
+
 TEST_F(OneRun, DoesNotSaveWeightsAfterAnUpdateThatWasNotFinite) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU shows it in the loss";
   trainer_->route(odd_batch(config_, 0, 0, 1));
