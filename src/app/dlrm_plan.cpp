@@ -9,9 +9,9 @@
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/error.h"
 #include "dlrm/plan/batch_size.h"
-#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/plan/routed_plan.h"
 
 #include "memory_option.h"
 #include "scan_data.h"
@@ -75,11 +75,10 @@ void run(const Arguments& arguments) {
   std::string said;
   given = dlrm::with_chosen_batch(given, arguments.ranks, options, 0, said);
   dlrm::RunConfig config = dlrm::with_chosen_caches(given, arguments.ranks, options);
-  const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);
-  config.routing.mode =
-      dlrm::chosen_routing(dlrm::with_known_device(config, options), plan, options);
+  const auto [plan, mode, why] = dlrm::make_routed_plan(config, arguments.ranks, options);
+  config.routing.mode = mode;
   dlrm::print_plan_report(stdout, config, plan, options);
-  fmt::print("{}{}{}", said, dlrm::describe_choice(given, config),
+  fmt::print("{}{}{}{}", why, said, dlrm::describe_choice(given, config),
              arguments.scans ? dlrm::scan_data(config, plan, arguments.scanned)
                              : dlrm::feasibility(config, plan));
   dlrm::write_output(arguments.output, dlrm::to_json(plan, config.model));

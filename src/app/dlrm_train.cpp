@@ -10,8 +10,8 @@
 #include "dlrm/config/buildable.h"
 #include "dlrm/device/device.h"
 #include "dlrm/plan/batch_size.h"
-#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/plan/routed_plan.h"
 #include "dlrm/train/run.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/spin_limit.h"
@@ -103,10 +103,10 @@ ExitCode plan_only(const Arguments& a, int ranks) {
   std::string said;
   const RunConfig sized = with_chosen_batch(a.run.config, world, options, 0, said);
   RunConfig config = with_chosen_caches(sized, world, options);
-  const Plan plan = make_plan(config, world, options);
-  config.routing.mode = chosen_routing(with_known_device(config, options), plan, options);
+  const auto [plan, mode, why] = make_routed_plan(config, world, options);
+  config.routing.mode = mode;
   print_plan_report(stdout, config, plan, options);
-  fmt::print("{}{}{}", said, describe_choice(sized, config), feasibility(config, plan));
+  fmt::print("{}{}{}{}", why, said, describe_choice(sized, config), feasibility(config, plan));
   return ExitCode::kDone;
 }
 

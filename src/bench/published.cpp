@@ -9,8 +9,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/file.h"
 #include "dlrm/core/printable.h"
-#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/plan/routed_plan.h"
 
 namespace dlrm::bench {
 namespace {
@@ -94,8 +94,8 @@ PublishedResult compare_published(const PublishedTimes& times, const std::string
   for (const PublishedTimes::Point& point : times.points) {
     RunConfig config = load_config(point.config, {"sharding.machine=" + machine});
     const Plan placed = memory_balanced_plan(config.model, point.ranks, times.largest_slice);
-    const Plan plan = make_plan(config, point.ranks, options);
-    config.routing.mode = chosen_routing(with_known_device(config, options), plan, options);
+    const auto [plan, mode, why] = make_routed_plan(config, point.ranks, options);
+    config.routing.mode = mode;
     result.points.push_back({point,
                              1e3 * simulate_unfused_step(config, placed, options, times.costs).step,
                              1e3 * simulate_step(config, plan, options).step});

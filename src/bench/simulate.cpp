@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "dlrm/core/error.h"
-#include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/plan/routed_plan.h"
 
 #include "list_option.h"
 #include "published.h"
@@ -80,10 +80,11 @@ SimulateResult run_simulate(const SimulateOptions& options) {
     result.program = like->program;
   }
   for (const int ranks : options.ranks) {
-    const Plan plan = like ? memory_balanced_plan(given.model, ranks, like->largest_slice)
-                           : make_plan(given, ranks, plan_options);
+    std::optional<Plan> theirs;
+    if (like) theirs = memory_balanced_plan(given.model, ranks, like->largest_slice);
+    const auto [plan, mode, why] = make_routed_plan(given, ranks, plan_options, theirs);
     RunConfig config = given;
-    config.routing.mode = chosen_routing(given, plan, plan_options);
+    config.routing.mode = mode;
     double memory = 0;
     for (const RankMemory& rank : rank_memory(config, plan))
       memory = std::max(memory, rank.total());

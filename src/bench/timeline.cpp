@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "dlrm/core/error.h"
-#include "dlrm/plan/id_exchange.h"
+#include "dlrm/plan/routed_plan.h"
 
 namespace dlrm::bench {
 namespace {
@@ -46,8 +46,9 @@ TimelineResult run_timeline(const TimelineOptions& options) {
                       options.config.sharding.machine);
   }
   RunConfig config = with_known_device(options.config, plan_options);
-  result.plan = make_plan(config, options.ranks, plan_options);
-  config.routing.mode = chosen_routing(config, result.plan, plan_options);
+  const RoutedPlan routed = make_routed_plan(config, options.ranks, plan_options);
+  result.plan = routed.plan;
+  config.routing.mode = routed.mode;
   RunConfig small = emulated_config(options);
   small.routing.mode = config.routing.mode;
   const Plan small_plan = emulated_plan(result.plan, config.model, small.model);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "dlrm/plan/traffic.h"
 #include "dlrm/wire/message_bytes.h"
 
 #include "memory.h"
@@ -20,34 +19,6 @@ std::vector<char> sharded_tables(const std::vector<TableConfig>& tables, const P
   std::vector<char> sharded(tables.size(), 0);
   for (const Shard& shard : plan.shards) sharded[static_cast<size_t>(shard.table)] = 1;
   return sharded;
-}
-
-/// More vectors of empty bags than this share of all would make the plan's ranks less even.
-constexpr double kMostEmpty = 1.0 / 16;
-
-/// Compares, per sample of a rank, the vectors of empty bags of row shards with the vectors of all
-/// sharded features in fp32, and unless all ranks are known to be on a node, the ids of all ranks
-/// with these. Within a node ids take less time than their routing on the host: of 8 H200, 9 ps for
-/// each rank that receives one, instead of 0.7 ns.
-bool sends_few_more(const std::vector<TableConfig>& tables, const Plan& plan, int ranks_per_node) {
-  const std::vector<char> sharded = sharded_tables(tables, plan);
-  double ids = 0, floats = 0, more = 0;
-  int64_t most_rows = 0;
-  for (size_t t = 0; t < tables.size(); ++t) {
-    if (!sharded[t]) continue;
-    ids += hotness_of(tables[t]);
-    floats += static_cast<double>(tables[t].dim) * static_cast<double>(tables[t].features.size());
-    most_rows = std::max(most_rows, tables[t].rows);
-  }
-  for (const Shard& shard : plan.shards) {
-    const TableConfig& table = tables[static_cast<size_t>(shard.table)];
-    const double returned = expected_vectors(RoutingMode::kExact, table, shard.rows);
-    more += (static_cast<double>(table.features.size()) - returned) *
-            static_cast<double>(shard.columns.size());
-  }
-  const double id_bytes = plan.world * ids * static_cast<double>(wire_id_bytes(most_rows));
-  return more <= kMostEmpty * floats &&
-         (ranks_per_node >= plan.world || id_bytes <= floats * sizeof(float));
 }
 
 }  // namespace
@@ -99,21 +70,15 @@ int64_t id_block_size_bytes(const std::vector<TableConfig>& tables, const Plan& 
   return words * static_cast<int64_t>(sizeof(int64_t));
 }
 
-bool devices_exchange_ids(const RunConfig& config, const Plan& plan) {
+bool devices_may_exchange_ids(const RunConfig& config, int world) {
   const bool staged = config.comm == CommKind::kStaged || config.comm == CommKind::kMpi;
-  return plans_for_gpu(config) && !(staged && plan.world > 1) &&
-         devices_exchange_ids(config.model.tables, config.routing.mode,
-                              config.train.sparse_optimizer.type, plan);
+  return plans_for_gpu(config) && !(staged && world > 1);
 }
 
-RoutingMode chosen_routing(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
-  if (config.routing.mode != RoutingMode::kAuto) return config.routing.mode;
-  RunConfig fixed = config;
-  fixed.routing.mode = RoutingMode::kFixed;
-  const bool fits = devices_exchange_ids(fixed, plan) &&
-                    sends_few_more(config.model.tables, plan, options.ranks_per_node) &&
-                    fits_memory(fixed, plan, options);
-  return fits ? RoutingMode::kFixed : RoutingMode::kExact;
+bool devices_exchange_ids(const RunConfig& config, const Plan& plan) {
+  return devices_may_exchange_ids(config, plan.world) &&
+         devices_exchange_ids(config.model.tables, config.routing.mode,
+                              config.train.sparse_optimizer.type, plan);
 }
 
 }  // namespace dlrm

@@ -4,7 +4,6 @@
 #include <ctime>
 
 #include "dlrm/core/utc.h"
-#include "dlrm/plan/id_exchange.h"
 #include "dlrm/train/execution.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/trace_file.h"
@@ -108,16 +107,19 @@ PlannedRun plan_run(const Context& context, const RunConfig& config, const Start
   PlannedRun run;
   run.trained = with_chosen_caches(config, comm.size(), known);
   run.planned = with_known_device(run.trained, known);
-  run.plan = choose_plan(comm, context.log, run.planned, start, known);
-  check_alike(comm, run.plan, config.model);
-  if (!context.device_comm().blocks_host()) {
-    run.planned.routing.mode = chosen_routing(run.planned, run.plan, known);
-    run.trained.routing.mode = run.planned.routing.mode;
+  RoutingMode& routing = run.planned.routing.mode;
+  // Devices cannot exchange ids then.
+  if (context.device_comm().blocks_host() && routing == RoutingMode::kAuto) {
+    routing = RoutingMode::kExact;
   }
+  RoutedPlan chosen = choose_plan(comm, context.log, run.planned, start, known);
+  check_alike(comm, chosen, config.model);
+  run.plan = std::move(chosen.plan);
+  routing = run.trained.routing.mode = chosen.mode;
   check_memory(context.log, run.planned, run.plan, known);
   if (comm.rank() == 0) {
-    fmt::print(stderr, "{}{}\n", describe_choice(config, run.trained),
-               describe_plan(run.planned, run.plan));
+    fmt::print(stderr, "{}{}{}\n", describe_choice(config, run.trained),
+               describe_plan(run.planned, run.plan), chosen.said);
   }
   say_memory(context.log, run.planned, run.plan);
   return run;

@@ -100,8 +100,9 @@ void check_alike(Communicator& comm, const RunOptions& options) {
   check_text_alike(comm, "config or command line", to_yaml(options.config) + text);
 }
 
-void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model) {
-  check_text_alike(comm, "plan", to_json(plan, model));
+void check_alike(Communicator& comm, const RoutedPlan& routed, const ModelConfig& model) {
+  const bool fixed = routed.mode == RoutingMode::kFixed;
+  check_text_alike(comm, "plan", to_json(routed.plan, model) + (fixed ? "fixed" : ""));
 }
 
 Split counted_split(const RunOptions& options) {
@@ -164,8 +165,8 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
   return start;
 }
 
-Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
-                 const StartingPoint& start, const PlanOptions& options) {
+RoutedPlan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
+                       const StartingPoint& start, const PlanOptions& options) {
   if (start.resumed && same_sharding(saved_config(start).sharding, config.sharding)) {
     try {
       Plan plan =
@@ -173,12 +174,12 @@ Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
       // Tiers are chosen for this run's memory, unless a plan file sets them.
       if (config.sharding.plan.empty()) clear_tiers(plan);
       choose_tiers(config, options, plan);
-      return plan;
+      return make_routed_plan(config, comm.size(), options, plan);
     } catch (const Error& error) {
       log.info("{}; the tables are placed anew", error.what());
     }
   }
-  return make_plan(config, comm.size(), options);
+  return make_routed_plan(config, comm.size(), options);
 }
 
 void check_memory(const Log& log, const RunConfig& config, const Plan& plan,

@@ -6,7 +6,7 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/log.h"
 #include "dlrm/data/batch_source.h"
-#include "dlrm/plan/plan.h"
+#include "dlrm/plan/routed_plan.h"
 #include "dlrm/train/checkpoint.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/run.h"
@@ -24,8 +24,8 @@ struct StartingPoint {
 /// Throws usage_error if a rank's config or options differ from rank 0's. Such ranks would wait for
 /// each other forever or train different models.
 void check_alike(Communicator& comm, const RunOptions& options);
-/// Like the function above, for the plan, which may come from a file.
-void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model);
+/// Like the function above, for the plan, which may come from a file, and its routing.
+void check_alike(Communicator& comm, const RoutedPlan& routed, const ModelConfig& model);
 
 /// Whether a run with this config saves checkpoints even if nobody asks it to stop.
 bool saves_checkpoints(const CheckpointConfig& config);
@@ -45,9 +45,10 @@ Split counted_split(const RunOptions& options);
 /// unless --overwrite is given.
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options);
 
-/// Returns the checkpoint's plan if it still fits, otherwise a new one. Tiers are chosen again.
-Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
-                 const StartingPoint& start, const PlanOptions& options);
+/// Returns the checkpoint's plan if it still fits, otherwise a new one. Tiers and the mode of
+/// routing are chosen again.
+RoutedPlan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
+                       const StartingPoint& start, const PlanOptions& options);
 
 /// Throws usage_error if the memory in `options` is too small, after printing the memory table on
 /// rank 0.

@@ -36,6 +36,7 @@ TimelineOptions small_options() {
   TimelineOptions options;
   options.config = parse_config(kModel, "small");
   options.config.sharding.machine = std::string(DLRM_SOURCE) + "/configs/machines/h200_dgx.json";
+  options.config.routing.mode = RoutingMode::kFixed;  // GPUs exchange ids, so more is recorded
   options.config_path = "small";
   options.ranks = 2;
   options.samples = 5;

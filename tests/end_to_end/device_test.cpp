@@ -99,6 +99,39 @@ class OverNccl {
   }
 };
 
+/// A table of one id a bag is cut by rows if hosts route, and by columns if GPUs exchange ids.
+TEST_P(RunOnADevice, AutomaticRoutingTrainsWithThePlanForIt) {
+  if (!cuda_is_emulated()) GTEST_SKIP() << "needs one GPU for each rank, or the emulator";
+  const std::string run =
+      device() +
+      "--set data.source=synthetic --set data.train= --set data.test= "
+      "--set model.embedding_dim=64 --set model.bottom_mlp=[64] --set model.interaction=concat "
+      "--set 'model.tables=[{name: t, count: 3, rows: 3000}]' --set train.global_batch_size=512 "
+      "--set train.steps=3 --set train.threads=1 --set train.sparse_optimizer.type=sgd "
+      "--set eval.at_end=false --set checkpoint.at_end=true ";
+  const std::string chosen = "routing.mode: auto is fixed (";
+  const auto plan = [&] { return read_file(path("run/plan.json")); };
+  {
+    const OverNccl nccl(path("nccl").string());
+    Outcome outcome = train(2, run);
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(chosen), std::string::npos) << outcome.errors;
+    const std::string made = plan();
+    EXPECT_NE(made.find("\"columns\": [32, 64]"), std::string::npos) << made;
+    // A resumed run keeps the plan and its routing.
+    std::filesystem::remove_all(path("nccl"));
+    outcome = train(2, run + "--resume --set train.steps=5");
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(chosen), std::string::npos) << outcome.errors;
+    EXPECT_EQ(plan(), made);
+  }
+  // Without NCCL vectors pass through the hosts, which then route.
+  const Outcome outcome = train(2, run + "--overwrite");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.errors.find("routing.mode: auto"), std::string::npos) << outcome.errors;
+  EXPECT_EQ(plan().find("\"columns\": [32, 64]"), std::string::npos) << plan();
+}
+
 TEST_P(RunOnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled) {
   if (!cuda_is_emulated()) GTEST_SKIP() << "needs one GPU for each rank, or the emulator";
   const OverNccl nccl(path("nccl").string());

@@ -54,45 +54,5 @@ TEST(DevicesExchangeIds, UnlessTheHostsNeedThem) {
   EXPECT_FALSE(devices_exchange_ids(config, grid));
 }
 
-TEST(ChosenRouting, IsFixedIfTheIdsOfAllRanksAreFewerBytesThanVectors) {
-  RunConfig config = two_tables();
-  EXPECT_EQ(chosen_routing(config, whole_tables(2), {}), kFixed);
-  EXPECT_EQ(chosen_routing(config, whole_tables(3), {}), kFixed);  // 3 · 12 ≤ 40 floats
-  EXPECT_EQ(chosen_routing(config, whole_tables(4), {}), kExact);
-  PlanOptions options;
-  options.ranks_per_node = 4;
-  EXPECT_EQ(chosen_routing(config, whole_tables(4), options), kFixed);
-  EXPECT_EQ(chosen_routing(config, whole_tables(5), options), kExact);
-  config.routing.mode = kFixed;
-  EXPECT_EQ(chosen_routing(config, whole_tables(4), {}), kFixed);
-  config.routing.mode = kExact;
-  EXPECT_EQ(chosen_routing(config, whole_tables(2), {}), kExact);
-}
-
-TEST(ChosenRouting, CountsTheVectorsOfEmptyBags) {
-  RunConfig config = two_tables();
-  // Exact routing returns half of the bags of b.
-  const Plan plan{
-      2, {{0, {0, 100}, {0, 24}, 0}, {1, {0, 30}, {0, 8}, 0}, {1, {30, 60}, {0, 8}, 1}}, {2}};
-  // Ids of two ranks take 24 floats, and vectors and gradients of empty bags 2 · 16.
-  EXPECT_EQ(chosen_routing(config, plan, {}), kExact);
-}
-
-TEST(ChosenRouting, IsExactIfMemoryIsTooSmallForAllIds) {
-  RunConfig config = two_tables();
-  const Plan plan = whole_tables(2);
-  const double exact = rank_memory(config, plan)[0].total();
-  config.routing.mode = kFixed;
-  const double fixed = rank_memory(config, plan)[0].total();
-  config.routing.mode = RoutingMode::kAuto;
-  ASSERT_LT(exact, fixed);
-  PlanOptions options;
-  options.gpu = true;
-  options.rank_memory_bytes = fixed * 2;
-  EXPECT_EQ(chosen_routing(config, plan, options), kFixed);
-  options.rank_memory_bytes = (exact + fixed) / 2;
-  EXPECT_EQ(chosen_routing(config, plan, options), kExact);
-}
-
 }  // namespace
 }  // namespace dlrm::plan_test

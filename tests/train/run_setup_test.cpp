@@ -57,20 +57,27 @@ TEST(CheckAlike, EveryOptionOfARankIsCompared) {
   for (const std::string& error : errors_of([](RunOptions&) {})) EXPECT_EQ(error, "");
 }
 
-TEST(CheckAlike, PlansAreCompared) {
+/// Of a rank whose plan, or its routing, `change` makes another one than rank 0's.
+void expect_another_plan(const std::function<void(RoutedPlan&)>& change) {
   const RunConfig config = odd_model();
-  ASSERT_FALSE(make_plan(config, 2).shards.empty());
   run_on_threads(2, [&](Communicator& comm) {
-    Plan plan = make_plan(config, 2);
-    EXPECT_NO_THROW(check_alike(comm, plan, config.model));
-    if (comm.rank() == 1) plan.shards[0].rank = 1 - plan.shards[0].rank;
+    RoutedPlan mine{make_plan(config, 2)};
+    EXPECT_NO_THROW(check_alike(comm, mine, config.model));
+    if (comm.rank() == 1) change(mine);
     try {
-      check_alike(comm, plan, config.model);
+      check_alike(comm, mine, config.model);
       ADD_FAILURE() << "accepted";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("has another plan than rank 0"));
     }
   });
+}
+
+TEST(CheckAlike, PlansAndTheirRoutingAreCompared) {
+  ASSERT_FALSE(make_plan(odd_model(), 2).shards.empty());
+  expect_another_plan(
+      [](RoutedPlan& routed) { routed.plan.shards[0].rank = 1 - routed.plan.shards[0].rank; });
+  expect_another_plan([](RoutedPlan& routed) { routed.mode = RoutingMode::kFixed; });
 }
 
 TEST(SavesCheckpoints, IfAnyKeyAsksForThem) {
@@ -99,7 +106,7 @@ Plan chosen(const RunConfig& config, const StartingPoint& start, int ranks,
             const PlanOptions& options = {}) {
   Plan plan;
   run_on_threads(ranks, [&](Communicator& comm) {
-    const Plan mine = choose_plan(comm, Log(comm.rank()), config, start, options);
+    const Plan mine = choose_plan(comm, Log(comm.rank()), config, start, options).plan;
     if (comm.rank() == 0) plan = mine;
   });
   return plan;

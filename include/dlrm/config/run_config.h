@@ -16,7 +16,7 @@ enum class Precision : uint8_t { kFp32, kBf16 };
 enum class DataKind : uint8_t { kHdf5, kCriteo, kSynthetic, kReplay };
 enum class InvalidId : uint8_t { kError, kDrop };
 enum class Strategy : uint8_t { kAuto, kTable, kRow, kColumn, kGrid, kDataParallel };
-/// kAuto is exact unless chosen_routing() of plan/id_exchange.h says fixed.
+/// kAuto is exact unless make_routed_plan() of plan/routed_plan.h says fixed.
 enum class RoutingMode : uint8_t { kAuto, kExact, kFixed };
 enum class CommKind : uint8_t { kAuto, kMpi, kNccl, kStaged };
 enum class MemoryTier : uint8_t { kAuto, kDevice, kHost, kCached };
