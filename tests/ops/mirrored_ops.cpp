@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -112,8 +113,9 @@ TableUpdate mirrored(Mirror& m, TableUpdate u) {
 }
 
 BlockCopy mirrored(Mirror& m, BlockCopy b) {
+  // A list without rows keeps its place, so that its block stays in the order of blocks there.
   const auto rows_of = [&](const int32_t* list) {
-    int64_t rows = list ? 0 : b.rows;
+    int64_t rows = list ? std::min<int64_t>(b.rows, 1) : b.rows;
     for (int64_t r = 0; list && r < b.rows; ++r) rows = std::max<int64_t>(rows, list[r] + 1);
     return rows;
   };
