@@ -191,6 +191,14 @@ TEST_F(StepOperands, OfACpu) {
   config = adagrad_model(Strategy::kColumn, DeviceKind::kCpu);
   config.routing = {RoutingMode::kFixed, 2};
   note("column, fixed routing", config, 2);
+  config = adagrad_model(Strategy::kRow, DeviceKind::kCpu);
+  config.model.interaction = ConcatConfig();
+  note("concat", config, 1);
+  config.model.interaction = CrossConfig{2, 3};
+  note("cross", config, 1);
+  config = odd_model_of_ids();
+  config.model.interaction = ConcatConfig();
+  note("concat of ids", config, 1);
   expect_those_of("step_operands_cpu.txt");
 }
 
