@@ -168,7 +168,9 @@ void Refinement::consider_cuts(const Goal& goal, Change change, std::optional<Ch
   const Shard& whole = piece.shard;
   if (!(*may_cut_)[static_cast<size_t>(whole.table)] || holds(change.to, whole.table, -1)) return;
   const int64_t width = whole.columns.size(), rows = whole.rows.size();
-  for (int64_t part = narrowest_; part + narrowest_ <= width; part += narrowest_) {
+  // Row shards must keep their columns while strips are known.
+  const int64_t widest = goal.trades ? 0 : width - narrowest_;
+  for (int64_t part = narrowest_; part <= widest; part += narrowest_) {
     Shard rest = whole, moved = whole;
     rest.columns.end = moved.columns.begin = whole.columns.end - part;
     change.rest = piece_of(rest);
@@ -278,7 +280,6 @@ void Refinement::find_strips() {
   };
   std::sort(order.begin(), order.end(), [&](int a, int b) { return place(a) < place(b); });
   strips_.assign(pieces_.size(), -1);
-  is_strip_.assign(pieces_.size(), 1);
   int last = -1;
   for (const int i : order) {
     const bool joined = last >= 0 && piece(last).shard.table == piece(i).shard.table &&
@@ -295,29 +296,16 @@ bool Refinement::find_mate(int of, int rank, int& mate) const {
   mate = -1;
   for (const int other : pieces_of(rank)) {
     if (piece(other).shard.table != piece(of).shard.table) continue;
-    const bool fits =
-        strip_of(other) == strip_of(of) && is_strip_[static_cast<size_t>(strip_of(of))];
-    if (mate >= 0 || !fits) return false;
+    if (mate >= 0 || strip_of(other) != strip_of(of)) return false;
     mate = other;
   }
   return true;
 }
 
-/// A piece of it is cut by columns, so that the rows of the others do not follow each other.
-void Refinement::end_strip(int strip) {
-  if (!is_strip_[static_cast<size_t>(strip)]) return;
-  renumber_rows(strip);
-  is_strip_[static_cast<size_t>(strip)] = 0;
-}
-
-/// Gives the pieces of each strip, or of one, rows one after the other, as many as each has.
-void Refinement::renumber_rows(int only) {
-  std::vector<int> order;
-  for (size_t i = 0; i < pieces_.size(); ++i) {
-    const int strip = strips_[i];
-    const bool counts = only < 0 ? is_strip_[static_cast<size_t>(strip)] != 0 : strip == only;
-    if (counts) order.push_back(static_cast<int>(i));
-  }
+/// Gives the pieces of each strip rows one after the other, as many as each has.
+void Refinement::renumber_rows() {
+  std::vector<int> order(pieces_.size());
+  std::iota(order.begin(), order.end(), 0);
   const auto place = [&](int i) { return std::tuple(strip_of(i), piece(i).shard.rows.begin, i); };
   std::sort(order.begin(), order.end(), [&](int a, int b) { return place(a) < place(b); });
   int strip = -1;
@@ -358,11 +346,7 @@ void Refinement::apply(const Change& change) {
     pieces_[static_cast<size_t>(i)] = by;
     put(i, rank);
   };
-  const auto cut = [&](int i, Piece stays, Piece goes, int grown, int from, int to) {
-    if (!strips_.empty() && stays.shard.columns != piece(i).shard.columns) {
-      end_strip(strip_of(i));
-      stays.shard.rows = goes.shard.rows = piece(i).shard.rows;
-    }
+  const auto cut = [&](int i, const Piece& stays, const Piece& goes, int grown, int from, int to) {
     replace(i, stays, from);
     if (grown >= 0) return replace(grown, goes, to);
     pieces_.push_back(goes);

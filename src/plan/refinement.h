@@ -71,8 +71,7 @@ class Refinement {
   void find_strips();
   bool find_mate(int of, int rank, int& mate) const;
   int64_t rows_worth(const Goal& goal, const Piece& piece, double less) const;
-  void end_strip(int strip);
-  void renumber_rows(int only = -1);
+  void renumber_rows();
   int strip_of(int i) const { return strips_[static_cast<size_t>(i)]; }
   std::pair<Piece, Piece> cut_rows(const Piece& piece, int64_t rows) const;
   void apply(const Change& change);
@@ -92,7 +91,6 @@ class Refinement {
   std::vector<Piece> pieces_;
   std::vector<std::vector<int>> on_;  ///< pieces of each rank
   std::vector<int> strips_;           ///< of each piece, during trade_bytes()
-  std::vector<char> is_strip_;        ///< of each of these, whether its rows may be numbered anew
   LoadOrder by_seconds_, by_bytes_;
   const std::vector<char>* may_cut_;
   int64_t narrowest_;
