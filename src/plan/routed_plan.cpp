@@ -21,7 +21,7 @@ namespace {
 /// More vectors of empty bags than this share of all would make the plan's ranks less even.
 constexpr double kMostEmpty = 1.0 / 16;
 /// Another choice than the simple one must have at most this share of its step.
-constexpr double kWorthChange = 0.98;
+constexpr double kWorthChange = 0.97;
 /// Ranks for which more than one choice is considered. Each takes the time of a plan.
 constexpr int kMostCompared = 128;
 

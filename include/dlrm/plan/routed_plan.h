@@ -20,7 +20,7 @@ struct RoutedPlan {
 /// *exact*, and memory suffices, if all ranks are on a node, or the ids that a rank receives are at
 /// most as many bytes as the vectors of its samples in fp32. Otherwise *exact*.
 ///
-/// If all ranks are on a node, and are at most 128, another mode is taken if it is better by 2 %,
+/// If all ranks are on a node, and are at most 128, another mode is taken if it is better by 3 %,
 /// or fits the memory alone. Unless a plan is kept, *fixed* may come with a plan that is made for
 /// it. What is better is simulated if the machine file says enough for that, the hosts' routing
 /// included. Otherwise *fixed* is better if its heaviest rank costs at most 1.1 times that of
