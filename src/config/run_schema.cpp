@@ -41,8 +41,8 @@ Schema<RoutingConfig> routing_schema() {
   schema.key(
       "mode", &R::mode, choice(kRoutingModeNames),
       "exact: each owner receives its ids; fixed: every rank receives all ids, and GPUs that NCCL "
-      "connects exchange them without their hosts; auto: fixed on such GPUs if its bytes are few, "
-      "otherwise exact");
+      "connects exchange them without their hosts; auto: on such GPUs the better "
+      "one, with a plan for it; otherwise exact");
   schema.key("depth", &R::depth, whole_number(0, 64), "batches routed ahead");
   return schema;
 }
