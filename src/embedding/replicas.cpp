@@ -61,7 +61,6 @@ ReplicaUpdates::ReplicaUpdates(Context& context, Ops& ops, const EmbeddingOption
     if (!all.empty()) updates_.push_back(make_local_update(context, ops, all));
     return;
   }
-  exchanges_ = !all.empty();
   if (!gathered.empty()) updates_.push_back(make_gathered_update(context, ops, gathered));
   if (!reduced.empty()) updates_.push_back(make_reduced_update(context, ops, reduced));
 }

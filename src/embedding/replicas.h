@@ -101,7 +101,6 @@ class ReplicaUpdates {
 
  private:
   std::vector<std::unique_ptr<ReplicaUpdate>> updates_;
-  bool exchanges_ = false;
 };
 
 }  // namespace dlrm

@@ -78,10 +78,4 @@ void SlotRecords::initial(int64_t row, std::vector<float>& values, std::byte* re
   }
 }
 
-int64_t record_bytes(View<const RowShape> shards) {
-  SlotRecords layout;
-  for (const RowShape& shape : shards) layout.add(shape, {});
-  return layout.bytes();
-}
-
 }  // namespace dlrm

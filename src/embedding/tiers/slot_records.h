@@ -57,7 +57,4 @@ class SlotRecords {
   int64_t* row_of_ = nullptr;
 };
 
-/// Bytes of a record of these shards.
-int64_t record_bytes(View<const RowShape> shards);
-
 }  // namespace dlrm
