@@ -35,8 +35,8 @@ constexpr double kMostHeavier = 1.1;
 /// not simulated.
 constexpr double kWorthNodes = 0.98;
 constexpr double kMuchLighter = 0.95;
-/// Ranks for which two plans of ranks, and two of nodes, are made and simulated.
-constexpr int kMostWithTwoPlans = 1024;
+/// Ranks for which two plans of ranks, and three of nodes, are made and simulated.
+constexpr int kMostWithMorePlans = 1024;
 
 std::vector<Strategy> strategies_of(const RunConfig& config) {
   const std::vector<TableConfig>& tables = config.model.tables;
@@ -177,8 +177,8 @@ void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy
 
 /// On what tables are placed, and how.
 struct Units {
-  int ranks = 1;     ///< of a unit, which is a rank or a node
-  bool even = true;  ///< whether bytes matter more
+  int ranks = 1;  ///< of a unit, which is a rank or a node
+  Evenness evenness = Evenness::kMuch;
 };
 
 /// Places tables on units.
@@ -205,7 +205,7 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     place_fixed(config, cost, static_cast<int>(t), strategies[t], balance, plan);
   }
   Placement placement(config, cost, balance, std::move(placed), std::move(may_cut), narrowest,
-                      units.even);
+                      units.evenness);
   for (const Shard& shard : parts_in_nodes(config, cost, units.ranks, placement.shards())) {
     plan.shards.push_back(shard);
   }
@@ -316,7 +316,8 @@ struct Candidate {
 };
 
 /// Plans of ranks and, if that is possible, of nodes. If steps can be simulated, bytes matter less
-/// in the first of each. It is left out for many ranks, because each plan takes time.
+/// in the first of each, and most in the last of nodes, which must have a less full rank than the
+/// one before. These are left out for many ranks, because each plan takes time.
 std::vector<Candidate> candidates(const RunConfig& config, int world, const PlanOptions& options) {
   const bool simulated = has_simulation(config);
   const CostModel cost(config, world, options);
@@ -324,9 +325,13 @@ std::vector<Candidate> candidates(const RunConfig& config, int world, const Plan
   for (const int ranks : {1, options.ranks_per_node}) {
     if (ranks != 1 && !may_place_on_nodes(config, world, options)) continue;
     const double worth = ranks == 1 ? 1 : simulated ? kWorthNodes : kMuchLighter;
-    for (const bool even : {false, true}) {
-      if (!even && (!simulated || world > kMostWithTwoPlans)) continue;
-      Plan plan = plan_of(config, world, options, {ranks, even});
+    for (const Evenness evenness : {Evenness::kLittle, Evenness::kMuch, Evenness::kMost}) {
+      if (evenness != Evenness::kMuch && (!simulated || world > kMostWithMorePlans)) continue;
+      const bool evenest = evenness == Evenness::kMost;
+      if (evenest && ranks == 1) continue;
+      Plan plan = plan_of(config, world, options, {ranks, evenness});
+      if (evenest && fullest_rank(config, plan) >= fullest_rank(config, found.back().plan))
+        continue;
       const double heaviest = heaviest_rank(config, plan, cost);
       found.push_back({std::move(plan), heaviest, worth});
     }

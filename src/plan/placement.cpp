@@ -54,11 +54,13 @@ constexpr double kFilledParts[] = {1, 1.0 / 2, 1.0 / 4};
 /// Seconds up to which bytes are evened if that makes a plan better, as multiples of the least.
 constexpr double kEvening[] = {1.05, kEven};
 /// If the fullest rank has more than this multiple of the mean then, the heaviest one may have so
-/// many times its seconds, up to a multiple of the least, if that makes it less. Not on nodes,
-/// where a few cuts more may make the step 7 % longer.
+/// many times its seconds, up to a multiple of the least, if that makes it less. On nodes only if
+/// bytes matter most, since a few cuts more may make the step 7 % longer there.
 constexpr double kUneven = 1.14;
 constexpr double kMoreSeconds[] = {1.01, 1.02, 1.03};
 constexpr double kMostEvening = 1.13;
+/// The score of heavier plans if bytes matter most, for each multiple of the least seconds.
+constexpr double kTooHeavy = 100;
 /// Room in which pieces are placed at first if memory is unknown, as a multiple of the mean.
 constexpr double kUnknownRoom = 1.3;
 /// If `even`: how much larger padding may make the rows of parts. Only of tables with more bytes
@@ -78,13 +80,14 @@ constexpr int64_t kWorkOfChangeOnNodes = 40;
 
 Placement::Placement(const RunConfig& config, const CostModel& cost, Balance start,
                      std::vector<int> tables, const std::vector<char>& may_cut, int64_t narrowest,
-                     bool even)
+                     Evenness evenness)
     : config_(config),
       cost_(cost),
-      even_(even),
-      common_(even ? common_bytes(config, cost.world() * cost.ranks_per_unit()) -
-                         library_bytes(config)
-                   : 0),
+      even_(evenness != Evenness::kLittle),
+      evenest_(evenness == Evenness::kMost),
+      common_(even_ ? common_bytes(config, cost.world() * cost.ranks_per_unit()) -
+                          library_bytes(config)
+                    : 0),
       start_(std::move(start)),
       tables_(std::move(tables)),
       may_cut_(config.model.tables.size(), 0),
@@ -95,7 +98,7 @@ Placement::Placement(const RunConfig& config, const CostModel& cost, Balance sta
   for (size_t i = 0; i < tables_.size(); ++i) {
     may_cut_[static_cast<size_t>(tables_[i])] = may_cut[i];
     DivisionLimits limits{narrowest, 0, !may_cut[i]};
-    if (even && row_bytes(table(i), table(i).rows, table(i).dim) > mean) {
+    if (even_ && row_bytes(table(i), table(i).rows, table(i).dim) > mean) {
       limits.padded = kMostPadding;
     }
     divisions_.add(table(i), limits);
@@ -233,8 +236,13 @@ void Placement::consider(const Refinement& plan) {
   const double seconds = std::max(kNear, plan.most_seconds() / least_);
   const double bytes =
       std::max(kEvenBytes, (common_ + plan.most_bytes()) / (common_ + plan.mean_bytes()));
-  const double score = seconds * std::pow(std::max(seconds / kEven, 1.0), kExcessMatters) *
-                       std::pow(bytes, even_ ? kBytesMatterMore : kBytesMatter);
+  double score = bytes;
+  if (!evenest_) {
+    score = seconds * std::pow(std::max(seconds / kEven, 1.0), kExcessMatters) *
+            std::pow(bytes, even_ ? kBytesMatterMore : kBytesMatter);
+  } else if (seconds > kMostEvening) {
+    score = kTooHeavy * seconds;
+  }
   if (score > (even_ ? kWorthEvener : kWorthFiner) * best_score_) return;
   best_ = plan;
   best_score_ = score;
@@ -279,7 +287,7 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
     consider(plan);
   }
   for (const double more : kMoreSeconds) {
-    if (cost_.is_of_nodes()) break;
+    if (cost_.is_of_nodes() && !evenest_) break;
     if (work_ > kMostWork || best_->most_bytes() <= even_bytes_of(*best_, kUneven)) break;
     Refinement plan = *best_;
     const double most = more * std::max(plan.most_seconds() / least_, kNear);

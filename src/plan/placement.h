@@ -17,16 +17,20 @@
 
 namespace dlrm {
 
+/// How much bytes matter beside seconds. kMost: of plans that are not too heavy, the evenest is
+/// best.
+enum class Evenness { kLittle, kMuch, kMost };
+
 /// Cuts tables and places the parts in the order of cost and bytes, the largest first, each on the
 /// rank of least load that has room. Tries parts of several sizes and keeps the best plan.
 class Placement {
  public:
   /// `start` holds the loads that are placed already. `may_cut[i]` is true if tables[i] may be cut,
-  /// into parts of at least `narrowest` columns. If `even`, bytes matter more, and ranks may be
-  /// filled one after the other.
+  /// into parts of at least `narrowest` columns. If bytes matter much, ranks may be filled one
+  /// after the other.
   Placement(const RunConfig& config, const CostModel& cost, Balance start, std::vector<int> tables,
             const std::vector<char>& may_cut, int64_t narrowest = kNarrowestColumns,
-            bool even = true);
+            Evenness evenness = Evenness::kMuch);
 
   /// Places the tables. If memory is unknown or too small for all of them, keeps bytes near the
   /// mean, as long as that makes the heaviest rank no more than slightly heavier.
@@ -56,7 +60,8 @@ class Placement {
 
   const RunConfig& config_;
   const CostModel& cost_;
-  const bool even_;
+  const bool even_;      ///< whether bytes matter much
+  const bool evenest_;   ///< and most
   const double common_;  ///< bytes of each rank beside shards
   Balance start_;
   std::vector<int> tables_;

@@ -91,6 +91,14 @@ TEST(EvenPlans, OfTheLargestModelsReachTheGoalOnANode) {
   }
 }
 
+/// Of three plans of nodes the evenest has the shortest step.
+TEST(EvenPlans, TakeTheEvenestPlanOfNodes) {
+  const Made made = made_for("mlperf_dcnv2", "h200_dgx", 64);
+  const PlanRatios ratios = plan_ratios(made.config, made.plan, made.options);
+  EXPECT_LE(ratios.cost, kGoal);
+  EXPECT_LE(ratios.memory, 1.1);
+}
+
 /// Parts of 5 to 7 of its 32 columns would take as much memory as parts of 8.
 TEST(EvenPlans, CutNoLargeTableIntoPaddedRows) {
   const Made made = made_for("synthetic/small", "epyc", 512);
