@@ -15,6 +15,8 @@ namespace {
 constexpr int kPartners = 12;
 /// Those of them to which a part of a piece may go.
 constexpr int kPartnersOfParts = 2;
+/// On more ranks exchanges are tried with kPartners only, because others take time.
+constexpr int kMostStripRanks = 1024;
 /// Pairs of pieces of two ranks beyond which no swaps are tried.
 constexpr size_t kMostSwaps = 1024;
 /// The same for exchanges of parts. Among many pieces whole ones can be swapped.
@@ -111,7 +113,24 @@ std::optional<Refinement::Change> Refinement::best_change(const Goal& goal, int 
       consider_trades(goal, {from, to, piece}, best);
     }
   }
+  if (best || order(goal).size() > kMostStripRanks) return best;
+  for (const int piece : pieces_of(from)) {
+    const int to = lightest_of_strip(goal, piece);
+    if (to != from) consider_trades(goal, {from, to, piece}, best);
+  }
   return best;
+}
+
+/// The rank of least load that has a piece of the same strip.
+int Refinement::lightest_of_strip(const Goal& goal, int of) const {
+  int lightest = piece(of).shard.rank;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const int rank = pieces_[i].shard.rank;
+    if (strips_[i] == strip_of(of) && order(goal).load(rank) < order(goal).load(lightest)) {
+      lightest = rank;
+    }
+  }
+  return lightest;
 }
 
 /// Keeps `change` if it lowers more than the best so far, and both ranks stay within the limits.

@@ -70,6 +70,7 @@ class Refinement {
   Piece with_rows(const Piece& piece, int64_t more) const;
   void find_strips();
   bool find_mate(int of, int rank, int& mate) const;
+  int lightest_of_strip(const Goal& goal, int of) const;
   int64_t rows_worth(const Goal& goal, const Piece& piece, double less) const;
   void renumber_rows();
   int strip_of(int i) const { return strips_[static_cast<size_t>(i)]; }

@@ -103,9 +103,9 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
   }
   EXPECT_EQ(hashes,
             (std::vector<std::string>{"69086a500c4d5d90", "a5219fad755f9e71", "d72905ddd1585db3",
-                                      "847dc0faedd803d3", "2f9b005f7b1100b6", "2a4e0c9b246b6ab3",
-                                      "ea8e5f8fe005e9e5", "3b21db209750a21c", "7eaf3ad636e0db38",
-                                      "1da2d16ab7f31e15", "3eea9b096148527a", "db88acb3facf82c6"}));
+                                      "847dc0faedd803d3", "b0e2147fe7141bc8", "2a4e0c9b246b6ab3",
+                                      "ea8e5f8fe005e9e5", "3b21db209750a21c", "f2069a37caad2241",
+                                      "1da2d16ab7f31e15", "bc4863f5a642fb98", "db88acb3facf82c6"}));
 }
 
 }  // namespace
