@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "id_blocks.h"
@@ -108,7 +107,7 @@ class DeviceRouter final : public Router {
       if (!layout_.features[f].replicated) continue;
       const auto count = static_cast<size_t>(packed.scans[f].count);
       if (destinations[f].id_bytes == sizeof(int32_t)) {
-        std::memcpy(destinations[f].ids, next, count * sizeof(int32_t));
+        std::copy_n(next, count, static_cast<int32_t*>(destinations[f].ids));
         destinations[f].done = true;
       }
       next += count;

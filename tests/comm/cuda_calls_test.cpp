@@ -7,7 +7,6 @@
 #include <memory>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -93,25 +92,29 @@ TEST(CudaCallsOfComm, AReportOfNoGpuHasNoName) {
   }
 }
 
+/// Whether calls of this thread may fail.
+thread_local bool fails_here = false;
+
+struct FailsHere {
+  explicit FailsHere(bool fails) { fails_here = fails; }
+  ~FailsHere() { fails_here = false; }
+  FailsHere(const FailsHere&) = delete;
+  FailsHere& operator=(const FailsHere&) = delete;
+};
+
 /// How two staged ranks end if call `at` of `name` on rank 0 fails. Empty: there are not so many.
 std::string end_of_staged(const std::string& name, int at) {
   bool failed = false;
+  const simt::OnCalls calls([&, number = 0](const std::string& call) mutable {
+    if (!fails_here || call != name || number++ != at) return cudaSuccess;
+    failed = true;
+    return cudaErrorInitializationError;
+  });
   try {
     run_on_threads(2, [&](Communicator& host) {
       const std::shared_ptr<Device> device = make_cuda_device(0);
       const auto wire = make_device_comm(host, *device, {.kind = DeviceCommKind::kStaged});
-      std::unique_ptr<simt::OnCalls> calls;
-      if (host.rank() == 0) {
-        const std::thread::id thread = std::this_thread::get_id();
-        calls = std::make_unique<simt::OnCalls>(
-            [&, thread, number = 0](const std::string& call) mutable {
-              if (std::this_thread::get_id() != thread || call != name || number++ != at) {
-                return cudaSuccess;
-              }
-              failed = true;
-              return cudaErrorInitializationError;
-            });
-      }
+      const FailsHere here(host.rank() == 0);
       make_calls(*wire, *device);
       EXPECT_EQ(device->bytes_in_use(), 0u);
     });

@@ -369,7 +369,8 @@ TEST_F(OneRun, ChecksTheUpdateOfTheLastStep) {
   begin(source_);
   for (const TensorShard& shard : trainer_->shards()) {
     if (!shard.path.ends_with("/adagrad")) continue;
-    const std::vector<float> values(static_cast<size_t>(shard.rows.size()), HUGE_VALF);
+    const auto count = static_cast<size_t>(shard.rows.size() * shard.columns.size());
+    const std::vector<float> values(count, HUGE_VALF);
     shard.write(0, shard.rows.size(), values.data());
   }
   RunProgress progress;
