@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -25,7 +26,7 @@ struct FileFaults {
     return Disturbance{};
   };
   std::function<int(int64_t bytes)> resize = [](int64_t) { return 0; };
-  int submits = 0;
+  std::atomic<int> submits = 0;  ///< by all threads
 };
 
 class DisturbedQueue final : public BlockQueue {
