@@ -149,7 +149,7 @@ rest() {
   # Without GPU code only the stubs differ, and what programs say if they are asked for a GPU.
   part "cpu: build" build cpu programs dlrm-bench {bench,device,end_to_end}_test &&
     GTEST_FILTER="-$slow" part "cpu: tests" run cpu -L '^(device|end_to_end|bench)$' \
-      -E '^(data_tools|bench.programs)'
+      -E '^(data_tools|docs|nodes|bench.programs|end_to_end.(counted|failing|provoked_[fr]))'
   has_nvcc || return
   # Kernels are compiled once, in the libraries. Tests that need a GPU compile as for the emulator.
   part "cuda: build" build cuda dlrm-{train,bench,preflight} {device,ops}_test && {
