@@ -92,7 +92,7 @@ void send(const std::string& bytes) {
 /// Runs before main() in every program that holds this code, or loads it at its start. So any
 /// program that reads datasets is its own child, and no other program has to be found.
 [[gnu::constructor]] void serve_as_child(int argc, char** argv, char**) {
-  if (std::strcmp(argv[0], kChildName) != 0) return;
+  if (argc < 1 || std::strcmp(argv[0], kChildName) != 0) return;
   limit_child();
   for (int i = 1; i < argc; ++i) {
     Reply reply = read_here(argv[i]);
