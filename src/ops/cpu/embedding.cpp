@@ -84,6 +84,8 @@ Runs runs_of(const SegmentedRows& runs, View<const BagGradient> gradients, int64
 
 /// True if a segment has more than one chunk, so that threads may share its sum.
 bool has_long_run(const Runs& runs, int64_t count) {
+  if (runs.last + 2 - count <= kRunChunk)
+    return false;  // every segment has an occurrence, so none can be long
   for (int64_t i = 0; i < count; ++i) {
     if (runs.starts[i + 1] - runs.starts[i] > kRunChunk) return true;
   }
