@@ -40,6 +40,22 @@ inline RunConfig config_of(std::vector<TableConfig> tables, int64_t batch,
   return config;
 }
 
+/// Tables whose ids GPUs may exchange. Ids of 4 bytes: 12 of a sample. Vectors in fp32: 40 · 4
+/// bytes of a sample.
+inline RunConfig two_tables() {
+  RunConfig config =
+      config_of({table("a", 100, 24, {10}), table("b", 60, 8, {1, 1}), table("c", 5, 8)}, 8);
+  config.device = DeviceKind::kCuda;
+  config.comm = CommKind::kNccl;
+  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
+  return config;
+}
+
+/// Table a on rank 0, b on the last one, and c on every rank.
+inline Plan whole_tables(int world) {
+  return {world, {{0, {0, 100}, {0, 24}, 0}, {1, {0, 60}, {0, 8}, world - 1}}, {2}};
+}
+
 /// Unusual shapes: one row, one column, fewer rows or columns than ranks, shared tables.
 inline RunConfig odd_config(Strategy strategy, int64_t batch = 37) {
   return config_of(

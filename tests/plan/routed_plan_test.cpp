@@ -21,21 +21,6 @@ RoutingMode mode_of(const RunConfig& config, const Plan& plan, const PlanOptions
   return make_routed_plan(config, plan.world, options, plan).mode;
 }
 
-/// Ids of 4 bytes: 12 of a sample. Vectors in fp32: 40 · 4 bytes of a sample.
-RunConfig two_tables() {
-  RunConfig config =
-      config_of({table("a", 100, 24, {10}), table("b", 60, 8, {1, 1}), table("c", 5, 8)}, 8);
-  config.device = DeviceKind::kCuda;
-  config.comm = CommKind::kNccl;
-  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
-  return config;
-}
-
-/// Table a on rank 0, b on the last one, and c on every rank.
-Plan whole_tables(int world) {
-  return {world, {{0, {0, 100}, {0, 24}, 0}, {1, {0, 60}, {0, 8}, world - 1}}, {2}};
-}
-
 TEST(ChosenRouting, IsFixedIfTheIdsOfAllRanksAreFewerBytesThanVectors) {
   RunConfig config = two_tables();
   EXPECT_EQ(mode_of(config, whole_tables(2), {}), kFixed);
