@@ -9,12 +9,9 @@
 namespace dlrm::testing {
 namespace {
 
-using MakeRouter = std::unique_ptr<Router> (*)(Context&, const EmbeddingLayout&, int, int,
-                                               RowPlacement*);
-
 struct Case {
   const char* name;
-  MakeRouter make;
+  decltype(&make_local_router) make;
   RoutingMode mode;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
