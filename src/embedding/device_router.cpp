@@ -91,7 +91,7 @@ class DeviceRouter final : public Router {
     }
   }
 
-  /// Sends ids of replicated tables to packed.kept, if int32 holds them.
+  /// Makes packed.kept, in int32, the destination of the ids of replicated tables.
   void keep(PackedIds& packed, std::vector<IdDestination>& destinations) const {
     packed.kept.resize(kept_ids(packed.scans));
     int32_t* next = packed.kept.data();
@@ -101,6 +101,7 @@ class DeviceRouter final : public Router {
       next += packed.scans[f].count;
     }
   }
+  /// Copies packed.kept to the batch. If that has int64, ids are copied from the bags instead.
   void copy_kept(const PackedIds& packed, std::vector<IdDestination>& destinations) const {
     const int32_t* next = packed.kept.data();
     for (size_t f = 0; f < layout_.features.size(); ++f) {

@@ -33,8 +33,8 @@ class Router {
   Router& operator=(const Router&) = delete;
 
   /// From now on the sizes of batches on a device recur: lists of ids and vectors get capacities,
-  /// which grow if a batch does not fit. Only sizes of make_fixed_router() still depend on
-  /// the ids. No batch is in flight. All ranks make this call or none.
+  /// which grow if a batch does not fit. Only sizes of make_fixed_router() still depend on the ids.
+  /// No batch is in flight. All ranks make this call or none.
   virtual void keep_sizes() { kept_ids_.start(); }
   /// Checks the local bags of the next batch and starts to send them. If it throws, nothing has
   /// changed.
