@@ -4,7 +4,8 @@
     tests/mutants/draw.py COUNT --seed SEED --name LETTER [--folders FOLDER[,FOLDER]]
 
 Every line of the folders that may be wrong has the same chance; default: include, src and kernels.
-Comments, preprocessor lines, braces, labels and bare declarations are left out, and so is the emulator.
+Comments, preprocessor lines, braces, labels and bare declarations are left out, and so are the emulator
+and the files that only a build for GPUs compiles, which no test reaches without one.
 The same seed draws the same lines of the same sources. A mistake is then written at each line, or at
 the nearest statement of its function. All mistakes are written before any is tried."""
 import argparse
@@ -16,6 +17,7 @@ import subprocess
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDERS = ("include", "src", "kernels")
 LEFT_OUT = "kernels/simt/"
+FOR_GPUS = re.compile(r"_toolkit\.\w+$")
 NO_CODE = re.compile(r"\W*|#.*|(public|private|protected|default):|(namespace|using|template|friend)\b.*|"
                      r"(class|struct|enum)\b[^=;]*[{;]|\W*(else|try|do)\W*")
 # A variable without a value, a function without a body, or the head of one.
@@ -38,9 +40,9 @@ def lines_of_code(text):
 
 
 def is_drawn(path, folders=FOLDERS):
-    """Whether the file holds code of the folders that is not of the emulator."""
+    """Whether the file holds code of the folders that is not of the emulator and that tests can reach."""
     return (path.endswith((".h", ".cpp", ".cu", ".cuh")) and not path.startswith(LEFT_OUT)
-            and any(path.startswith(folder + "/") for folder in folders))
+            and not FOR_GPUS.search(path) and any(path.startswith(folder + "/") for folder in folders))
 
 
 def draw(sources, count, seed):

@@ -359,6 +359,7 @@ class Sum : public Base {
         self.assertFalse(draw.is_drawn("src/nn/a.cpp", ["src/ops", "kernels"]))
         self.assertFalse(draw.is_drawn("src/ops_more/a.cpp", ["src/ops"]))
         self.assertFalse(draw.is_drawn("kernels/simt/a.h"))
+        self.assertFalse(draw.is_drawn("src/ops/cuda/a_toolkit.cpp"))
         self.assertFalse(draw.is_drawn("src/ops/a.txt"))
 
     def test_a_list_has_the_lines_below_their_files(self):
