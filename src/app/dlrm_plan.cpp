@@ -8,12 +8,10 @@
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/error.h"
-#include "dlrm/plan/batch_size.h"
-#include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
-#include "dlrm/plan/routed_plan.h"
 
 #include "memory_option.h"
+#include "report_plan.h"
 #include "scan_data.h"
 #include "write_output.h"
 
@@ -63,24 +61,12 @@ void declare(CLI::App& app, Arguments& arguments) {
 
 void run(const Arguments& arguments) {
   dlrm::RunConfig given = dlrm::load_config(arguments.config, arguments.set);
-  std::string& machine = given.sharding.machine;
-  if (!arguments.machine.empty()) machine = arguments.machine;
-  dlrm::PlanOptions options{arguments.device_memory * kGiB, arguments.ranks_per_node,
-                            arguments.host_memory * kGiB};
-  if (!machine.empty()) {
-    const dlrm::MachineSpeed speed = dlrm::read_machine(machine).speed;
-    if (options.ranks_per_node == 0) options.ranks_per_node = speed.ranks_per_node;
-    options.gpu = speed.gpu;
-  }
-  std::string said;
-  given = dlrm::with_chosen_batch(given, arguments.ranks, options, 0, said);
-  dlrm::RunConfig config = dlrm::with_chosen_caches(given, arguments.ranks, options);
-  const auto [plan, mode, why] = dlrm::make_routed_plan(config, arguments.ranks, options);
-  config.routing.mode = mode;
-  dlrm::print_plan_report(stdout, config, plan, options);
-  fmt::print("{}{}{}{}", why, said, dlrm::describe_choice(given, config),
-             arguments.scans ? dlrm::scan_data(config, plan, arguments.scanned)
-                             : dlrm::feasibility(config, plan));
+  if (!arguments.machine.empty()) given.sharding.machine = arguments.machine;
+  const auto [config, plan] = dlrm::report_plan(
+      given, arguments.ranks,
+      {arguments.device_memory * kGiB, arguments.ranks_per_node, arguments.host_memory * kGiB});
+  fmt::print("{}", arguments.scans ? dlrm::scan_data(config, plan, arguments.scanned)
+                                   : dlrm::feasibility(config, plan));
   dlrm::write_output(arguments.output, dlrm::to_json(plan, config.model));
 }
 

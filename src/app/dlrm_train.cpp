@@ -9,15 +9,14 @@
 
 #include "dlrm/config/buildable.h"
 #include "dlrm/device/device.h"
-#include "dlrm/plan/batch_size.h"
 #include "dlrm/plan/plan.h"
-#include "dlrm/plan/routed_plan.h"
 #include "dlrm/train/run.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/spin_limit.h"
 #include "dlrm/train/stop_signal.h"
 
 #include "memory_option.h"
+#include "report_plan.h"
 #include "scan_data.h"
 
 namespace dlrm {
@@ -99,14 +98,8 @@ ExitCode plan_only(const Arguments& a, int ranks) {
   options.rank_memory_bytes = a.device_memory_gib * 0x1p30;
   options.host_memory_bytes = a.host_memory_gib * 0x1p30;
   options.gpu = !cuda_is_emulated() && cuda_device_count() > 0;
-  const int world = a.ranks > 0 ? a.ranks : ranks;
-  std::string said;
-  const RunConfig sized = with_chosen_batch(a.run.config, world, options, 0, said);
-  RunConfig config = with_chosen_caches(sized, world, options);
-  const auto [plan, mode, why] = make_routed_plan(config, world, options);
-  config.routing.mode = mode;
-  print_plan_report(stdout, config, plan, options);
-  fmt::print("{}{}{}{}", why, said, describe_choice(sized, config), feasibility(config, plan));
+  const auto [config, plan] = report_plan(a.run.config, a.ranks > 0 ? a.ranks : ranks, options);
+  fmt::print("{}", feasibility(config, plan));
   return ExitCode::kDone;
 }
 
