@@ -11,7 +11,8 @@ import re
 import subprocess
 
 EMBEDDING = re.compile(
-    r"dlrm::.*(Router|Pooling|PooledLayout|GroupAssembly|OwnerSide|RequesterSide|BagLookup|add_lookups|"
+    r"dlrm::.*(Router|IdBuckets|Pooling|PooledLayout|PooledBuffers|ResidentRows|GroupAssembly|OwnerSide|"
+    r"RequesterSide|BagLookup|add_lookups|"
     r"list_gradients|ShardUpdates|UpdateShards|GroupShardRows|SegmentBuffers|ShardedEmbeddings|Staging|"
     r"head_of|locate_groups|group_header|message_bytes|open_message|begin_message|GroupCursor|"
     r"read_bags|read_coded|read_samples|write_samples|write_bags|write_lengths|list_non_empty|"
