@@ -63,7 +63,7 @@ RecordReader::Read::Read(RecordReader& reader, std::vector<Wanted> wanted, Take 
       BlockRange& last = ranges_.back();
       if (first <= last.first + last.count + kMostGap &&
           end - last.first <= reader_.channel_.most_blocks()) {
-        last.count = std::max(last.count, end - last.first);
+        last.count = end - last.first;
         continue;
       }
     }

@@ -71,7 +71,6 @@ RowCache& RowPlacement::add(std::unique_ptr<RowCache> cache,
 void RowPlacement::fail(std::exception_ptr error) {
   const std::lock_guard lock(mutex_);
   if (!error_) error_ = std::move(error);
-  stops_ = true;
   changed_.notify_all();
 }
 

@@ -20,11 +20,7 @@ SlotMap::SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice
 }
 
 void SlotMap::begin() {
-  InFlight batch;
-  batch.oldest = first_;
-  batch.slots = std::move(spare_);
-  batch.slots.clear();
-  batches_.push_back(std::move(batch));
+  batches_.emplace_back().oldest = first_;
   if (current() - base_ >= kBatchNumbers) renumber();
 }
 
@@ -129,7 +125,6 @@ void SlotMap::release(bool updated) {
     if (clean_end_ != first_) clean_begin_ = first_;
     clean_end_ = first_ + 1;
   }
-  spare_ = std::move(batch.slots);
   batches_.pop_front();
   ++first_;
 }

@@ -96,7 +96,6 @@ class SlotMap {
   int64_t base_ = 0;              ///< the batch before the first that RowState can tell apart
   int64_t last_update_ = 0;       ///< the last batch that ended with its rows changed
   int64_t clean_begin_ = 0, clean_end_ = 0;  ///< the last batches in a row that ended without that
-  std::vector<int32_t> spare_;               ///< memory for the next list of slots
   int64_t pinned_ = 0;                       ///< rows of batches in flight
   int64_t kept_unpinned_ = 0;                ///< slots of kept rows that are not pinned
   std::unique_ptr<SlotChoice> choice_;

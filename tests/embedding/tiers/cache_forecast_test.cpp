@@ -1,11 +1,22 @@
 #include "dlrm/embedding/cache_forecast.h"
 
+#include <deque>
+#include <numeric>
+#include <random>
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "dlrm/comm/communicator.h"
+
+#include "embedding/tiers/row_placement.h"
+#include "embedding/training.h"
+
 namespace dlrm {
 namespace {
+
+using testing::Rank;
 
 TableConfig table_of(size_t features) {
   TableConfig table;
@@ -50,6 +61,134 @@ TEST(CacheForecast, ColumnsOfTheSameRowsAreOneSlice) {
                   {}};
   EXPECT_EQ(CacheForecast(config, plan, 0).least_fast_memory().size(), 2u);
   EXPECT_EQ(CacheForecast(config, plan, 1).least_fast_memory().size(), 1u);
+}
+
+/// A cache of the rows of a slice, all of whose batches change their rows.
+class OneSlice {
+ public:
+  OneSlice(const TableConfig& table, const CacheForecast::Slice& slice, bool lru16) {
+    const RowShape shape(table, {}, 1, slice.rows, {0, table.dim});
+    placement_.add(std::make_unique<RowCache>(tools_, nullptr, std::vector<RowShape>{shape},
+                                              slice.slots, lru16 ? make_lru16() : make_clock(),
+                                              [&](const SlotRecords& layout) {
+                                                return make_memory_records(slice.rows.size(),
+                                                                           layout.bytes());
+                                              }),
+                   [](int64_t slots) { return FastNeed{slots}; });
+  }
+  /// Places a batch while at most `others` older ones are in flight, fewer if it does not fit.
+  void add(const std::vector<int64_t>& rows, int others) {
+    while (in_flight_ > others) step();
+    ids_.push_back(rows);
+    const int64_t batch = placement_.place({{0, ids_.back().data(), std::ssize(rows), false}});
+    ++in_flight_;
+    for (placement_.settle(); !placement_.placed(batch); placement_.settle()) step();
+    seen_.insert(rows.begin(), rows.end());
+  }
+  int64_t misses() { return placement_.counters().misses; }
+  /// A row that missed before has left since then, and was changed.
+  int64_t reads() { return misses() - std::ssize(seen_); }
+  int64_t writes() { return placement_.cache(0).store().traffic().written.rows; }
+
+ private:
+  void step() {
+    placement_.await();
+    placement_.release(/*updated=*/true);
+    --in_flight_;
+  }
+
+  const std::unique_ptr<Communicator> comm_ = make_self_comm();
+  Rank rank_{*comm_};
+  RowTools tools_{rank_.context, *rank_.ops};
+  std::deque<std::vector<int64_t>> ids_;
+  std::set<int64_t> seen_;
+  int in_flight_ = 0;
+  RowPlacement placement_{true};
+};
+
+RunConfig config_of(const char* policy, int depth) {
+  RunConfig config;
+  config.model.tables = {table_of(1), table_of(2)};
+  for (TableConfig& table : config.model.tables) table.dim = 8;
+  config.train.global_batch_size = 40;
+  config.routing.depth = depth;
+  config.memory.cached.fast = "12%";
+  config.memory.cached.policy = policy;
+  return config;
+}
+
+/// Ids of few rows often and of many rows rarely.
+std::vector<int64_t> random_ids(std::mt19937& random, size_t count) {
+  std::vector<int64_t> ids(count);
+  for (int64_t& id : ids) id = static_cast<int64_t>(random() % (random() % 2 == 0 ? 60 : 1000));
+  return ids;
+}
+
+const MemoryTier kTier = MemoryTier::kCached;
+const Plan kTwoRanks{2,
+                     {{0, {0, 1000}, {0, 8}, 0, kTier},
+                      {0, {0, 0}, {0, 8}, 1, MemoryTier::kDevice},
+                      {1, {0, 900}, {0, 8}, 1, kTier},
+                      {1, {900, 1000}, {0, 8}, 1, MemoryTier::kDevice}},
+                     {}};
+
+/// A batch of the tables of config_of(), whose bags have one id.
+BatchRows batch_of(const RunConfig& config, const std::vector<int64_t>& ids) {
+  std::vector<int64_t> offsets;
+  for (int64_t o = 0; o <= std::ssize(ids); ++o) offsets.push_back(o);
+  return {config.model.tables, ids, offsets};
+}
+
+TEST(CacheForecast, CountsWhatACacheDoesWithTheSameBatches) {
+  for (const char* policy : {"lookahead", "lru16"}) {
+    for (const int depth : {0, 1, 3}) {
+      SCOPED_TRACE(std::string(policy) + ", depth " + std::to_string(depth));
+      const RunConfig config = config_of(policy, depth);
+      CacheForecast forecast(config, kTwoRanks, 1);
+      ASSERT_EQ(forecast.slices().size(), 1u);
+      const CacheForecast::Slice& slice = forecast.slices()[0];
+      EXPECT_EQ(slice.table, 1);
+      EXPECT_EQ(slice.rows, (Range{0, 900}));
+      EXPECT_EQ(slice.slots, 108);
+      const bool lru16 = policy == std::string("lru16");
+      OneSlice cache(config.model.tables[1], slice, lru16);
+      std::mt19937 random(5);
+      int64_t misses = 0, reads = 0, writes = 0, largest = 0;
+      for (int batch = 0; batch < 40; ++batch) {
+        const std::vector<int64_t> ids = random_ids(random, 120);
+        const BatchRows rows = batch_of(config, ids);
+        forecast.reset_counts();
+        forecast.add(rows);
+        misses += slice.misses, reads += slice.reads, writes += slice.writes;
+        std::vector<int64_t> mine;
+        largest = std::max(largest, rows.of(1, slice.rows, mine));
+        cache.add(mine, lru16 ? 0 : config.batches_ahead());
+        EXPECT_EQ(slice.largest_batch, largest);
+        EXPECT_EQ(misses, cache.misses()) << batch;
+        EXPECT_EQ(reads, cache.reads()) << batch;
+        EXPECT_EQ(writes, cache.writes()) << batch;
+      }
+      EXPECT_GT(reads, 100);
+      EXPECT_GE(forecast.least_fast_memory().at(0).bytes, largest * 8 * 4);
+    }
+  }
+}
+
+// Of such a batch, the slots hold the first rows.
+TEST(CacheForecast, ABatchThatDoesNotFitIsCutOff) {
+  const RunConfig config = config_of("lookahead", 3);
+  CacheForecast forecast(config, kTwoRanks, 1);
+  const CacheForecast::Slice& slice = forecast.slices()[0];
+  for (int64_t first = 0; first < 400; first += 200) {
+    std::vector<int64_t> ids(300);
+    std::iota(ids.begin(), ids.end(), first - 100);  // the first 100 are of the other table
+    for (int64_t& id : ids) id = std::max<int64_t>(id, 0);
+    forecast.add(batch_of(config, ids));
+    EXPECT_EQ(slice.largest_batch, 200);
+  }
+  EXPECT_EQ(slice.misses, 2 * slice.slots);
+  EXPECT_EQ(slice.writes, slice.slots);
+  EXPECT_EQ(slice.reads, 0);
 }
 
 TEST(BatchRows, OfOneFeatureEndWithItsLastSample) {

@@ -16,13 +16,15 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-/// Counts how often its records are arranged.
+/// Counts how often its records are arranged, and notes where they are read to.
 class ArrangedStore final : public RecordStore {
  public:
-  ArrangedStore(std::unique_ptr<RecordStore> records, int& arranged)
-      : records_(std::move(records)), arranged_(arranged) {}
+  ArrangedStore(std::unique_ptr<RecordStore> records, int& arranged,
+                std::vector<std::byte*>& read_to)
+      : records_(std::move(records)), arranged_(arranged), read_to_(read_to) {}
   std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
                                          uint8_t* written) override {
+    read_to_.push_back(out);
     return records_->start_read(rows, out, written);
   }
   void write(View<const int64_t> rows, const std::byte* records) override {
@@ -36,6 +38,7 @@ class ArrangedStore final : public RecordStore {
  private:
   const std::unique_ptr<RecordStore> records_;
   int& arranged_;
+  std::vector<std::byte*>& read_to_;
 };
 
 /// A cache of one shard over records in memory. Nothing moves unless a test moves it.
@@ -60,7 +63,8 @@ class OneCache : public ::testing::Test {
     return std::make_unique<RowCache>(tools_, nullptr, std::move(shapes), slots, make_clock(),
                                       [rows, this](const SlotRecords& layout) {
                                         return std::make_unique<ArrangedStore>(
-                                            make_memory_records(rows, layout.bytes()), arranged_);
+                                            make_memory_records(rows, layout.bytes()), arranged_,
+                                            read_to_);
                                       });
   }
   /// A batch of one row, which is fetched and filled with `value`. Returns what left its slot.
@@ -87,6 +91,7 @@ class OneCache : public ::testing::Test {
   }
 
   int arranged_ = 0;
+  std::vector<std::byte*> read_to_;
   std::unique_ptr<Communicator> comm_ = make_self_comm();
   Rank rank_{*comm_};
   RowTools tools_{rank_.context, *rank_.ops};
@@ -123,6 +128,13 @@ TEST_F(OneCache, RowsThatWereNotUpdatedAreNotWritten) {
   EXPECT_EQ(evicted, nullptr);
   EXPECT_EQ(cache->store().traffic().written.rows, 0);
   EXPECT_EQ(fetched(*cache, 3), initial);
+}
+
+// Memory that is new for each batch would cost the time of its page faults.
+TEST_F(OneCache, MemoryOfAFetchServesTheNextOne) {
+  const auto cache = make(20, 4);
+  for (int64_t row = 0; row < 5; ++row) set(*cache, row, 1);
+  EXPECT_THAT(read_to_, ::testing::AllOf(::testing::SizeIs(5), Each(read_to_[0])));
 }
 
 TEST_F(OneCache, MoreRowsThanABufferHoldsAreWrittenAndRead) {

@@ -319,6 +319,38 @@ TEST_F(Placing, ABatchThatFillsItsCacheWaitsForTheOneBefore) {
   EXPECT_EQ(placement_.fast_needed(batch).bytes, 0);
 }
 
+// Neither the time in which the batch waits for slots, nor that of an earlier one, is work.
+TEST_F(Placing, CountsTheTimesOfWorkAndOfWaiting) {
+  using Clock = std::chrono::steady_clock;
+  const auto wait = std::chrono::milliseconds(30);
+  const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
+  calls_.may_finish.open();
+  place({0, 1});
+  CacheCounters before = placement_.counters();
+  EXPECT_GT(before.place_seconds, 0);
+  std::vector<int64_t> full{2, 3, 4};
+  const auto begin = Clock::now();
+  const int64_t batch = placement_.place({{0, full.data(), 3, false}});
+  placement_.settle();
+  ASSERT_FALSE(placement_.placed(batch));
+  std::this_thread::sleep_for(wait);
+  step(false);
+  placement_.await_placed(batch);
+  CacheCounters after = placement_.counters();
+  EXPECT_LE(after.place_seconds - before.place_seconds, seconds(Clock::now() - begin - wait));
+  EXPECT_GT(after.place_seconds, before.place_seconds);
+  step(false);
+
+  before = placement_.counters();
+  place({2, 3, 4});
+  after = placement_.counters();
+  EXPECT_GT(after.place_seconds, before.place_seconds);
+  EXPECT_GT(after.exposed_seconds, before.exposed_seconds) << "until it was placed";
+  before = after;
+  placement_.await();
+  EXPECT_GT(placement_.counters().exposed_seconds, before.exposed_seconds) << "for its rows";
+}
+
 TEST_F(Placing, EndsEveryReadIfOneFails) {
   calls_.fails = true;
   calls_.may_finish.open();

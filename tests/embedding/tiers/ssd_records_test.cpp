@@ -173,6 +173,16 @@ TEST_F(SsdRecordsTest, ABlockIsReadOnceForAllOfItsRows) {
   reads.clear();
   read_records(*store, {70, 3}, kRecordBytes);
   EXPECT_THAT(reads, ElementsAre(std::pair(0, 4 * 4096))) << "blocks that are close to each other";
+  reads.clear();
+  read_records(*store, {32, 128}, kRecordBytes);
+  EXPECT_THAT(reads, ElementsAre(std::pair(4096, 6 * 4096))) << "four blocks between them";
+  reads.clear();
+  read_records(*store, {0, 128}, kRecordBytes);
+  EXPECT_THAT(reads, ElementsAre(std::pair(0, 4096), std::pair(6 * 4096, 4096))) << "five";
+  reads.clear();
+  read_records(*store, {0, 32, 64, 96, 128, 160, 192}, kRecordBytes);
+  EXPECT_THAT(reads, ElementsAre(std::pair(0, 8 * 4096), std::pair(9 * 4096, 4096)))
+      << "at most eight blocks";
 }
 
 TEST_F(SsdRecordsTest, SeveralReadsAreUnderWayAtTheSameTime) {

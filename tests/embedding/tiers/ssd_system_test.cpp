@@ -133,6 +133,34 @@ TEST_F(RefusingSystem, ThreadsThatCannotStartAreAnError) {
               ::testing::StartsWith("cannot start a thread for an SSD: "));
 }
 
+TEST_F(RefusingSystem, ThreadsTellTheErrorsOfTheirCalls) {
+  SsdRecordsOptions options = small_segments(folder_.path());
+  options.io_uring = options.direct = false;
+  const auto use = [&] { return used(make_ssd_records(kRows, kRecordBytes, options)); };
+  const std::string begin = folder_.path() + ": rows of C3: cannot ";
+  const std::string more = "; free space there, or set memory.cached.directory to a larger disk";
+  const std::string again =
+      "; the disk may be failing: resume with memory.cached.directory on another one";
+  const std::string mend =
+      "; resume with memory.cached.directory on another disk if this one cannot be mended";
+  const std::string write = begin + "write 3 blocks at block 0: ";
+  EXPECT_EQ(said_with({{__NR_pwrite64, ENOSPC}}, use),
+            write + "No space left on device (errno 28)" + more);
+  EXPECT_EQ(said_with({{__NR_pwrite64, EDQUOT}}, use),
+            write + "Disk quota exceeded (errno 122)" + more);
+  EXPECT_EQ(said_with({{__NR_pwrite64, EIO}}, use), write + "Input/output error (errno 5)" + again);
+  EXPECT_EQ(said_with({{__NR_pwrite64, EROFS}}, use),
+            write + "Read-only file system (errno 30)" + mend);
+  EXPECT_EQ(said_with({{__NR_pread64, ENXIO}},
+                      [&] {
+                        const auto store = make_ssd_records(kRows, kRecordBytes, options);
+                        write_version(*store, row_range(0, kRows), kRecordBytes, 0);
+                        read_records(*store, {0}, kRecordBytes);
+                        return std::string("read");
+                      }),
+            begin + "read 1 blocks at block 0: No such device or address (errno 6)" + mend);
+}
+
 TEST_F(RefusingSystem, SpaceIsNotReservedWhereTheFileSystemCannot) {
   const auto use = [&] { return used(make()); };
   const std::string plain = make()->description();

@@ -1,0 +1,211 @@
+// The calls of the system that a store on an SSD makes, some of which are interrupted.
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <liburing.h>
+
+#include "stores.h"
+
+namespace dlrm::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+/// The calls since the beginning, and the errors that the next ones of a name have.
+struct Calls {
+  std::vector<std::string> list;
+  std::map<std::string, std::deque<int>> errors;
+};
+std::mutex calls_mutex;
+Calls* calls = nullptr;  // null: nobody listens
+
+/// Notes a call. Returns the error that it shall have, or 0.
+int note(const std::string& name, const std::string& text) {
+  const std::lock_guard lock(calls_mutex);
+  if (!calls) return 0;
+  std::deque<int>& errors = calls->errors[name];
+  const int error = errors.empty() ? 0 : errors.front();
+  if (!errors.empty()) errors.pop_front();
+  calls->list.push_back(name + text + (error != 0 ? fmt::format(": error {}", error) : ""));
+  return error;
+}
+
+template <class Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+}  // namespace dlrm::testing
+
+// This program's own functions of these names precede those of the libraries.
+extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  const int error = dlrm::testing::note("fallocate", fmt::format(" {} bytes at {}", bytes, offset));
+  if (error == 0) {
+    return dlrm::testing::real<int(int, int, off_t, off_t)>("fallocate")(fd, mode, offset, bytes);
+  }
+  errno = error;
+  return -1;
+}
+
+extern "C" int posix_fadvise(int fd, off_t offset, off_t bytes, int advice) noexcept {
+  dlrm::testing::note("fadvise", fmt::format(" {} for {} bytes at {}", advice, bytes, offset));
+  return dlrm::testing::real<int(int, off_t, off_t, int)>("posix_fadvise")(fd, offset, bytes,
+                                                                           advice);
+}
+
+extern "C" int io_uring_queue_init(unsigned entries, io_uring* ring, unsigned flags) noexcept {
+  const int error = dlrm::testing::note("ring", fmt::format(" of {}, flags {:#x}", entries, flags));
+  if (error != 0) return -error;
+  return dlrm::testing::real<int(unsigned, io_uring*, unsigned)>("io_uring_queue_init")(
+      entries, ring, flags);
+}
+
+extern "C" int io_uring_register_buffers(io_uring* ring, const iovec* memory,
+                                         unsigned count) noexcept {
+  dlrm::testing::note("buffers", fmt::format(" {}", count));
+  return dlrm::testing::real<int(io_uring*, const iovec*, unsigned)>("io_uring_register_buffers")(
+      ring, memory, count);
+}
+
+extern "C" int io_uring_register_files(io_uring* ring, const int* files, unsigned count) noexcept {
+  dlrm::testing::note("files", fmt::format(" {}", count));
+  return dlrm::testing::real<int(io_uring*, const int*, unsigned)>("io_uring_register_files")(
+      ring, files, count);
+}
+
+extern "C" int io_uring_submit_and_wait(io_uring* ring, unsigned count) noexcept {
+  const int error = dlrm::testing::note("wait", "");
+  if (error != 0) return -error;
+  return dlrm::testing::real<int(io_uring*, unsigned)>("io_uring_submit_and_wait")(ring, count);
+}
+
+namespace dlrm::testing {
+namespace {
+
+constexpr int64_t kRecordBytes = 128;
+constexpr int64_t kRows = 500;
+
+class SsdCalls : public ::testing::Test {
+ protected:
+  SsdCalls() {
+    options_ = small_segments(folder_.path());
+    const std::lock_guard lock(calls_mutex);
+    calls = &made_;
+  }
+  ~SsdCalls() override {
+    const std::lock_guard lock(calls_mutex);
+    calls = nullptr;
+  }
+  void next_errors(const std::string& name, std::deque<int> errors) {
+    const std::lock_guard lock(calls_mutex);
+    made_.errors[name] = std::move(errors);
+  }
+  std::unique_ptr<RecordStore> make() { return make_ssd_records(kRows, kRecordBytes, options_); }
+  /// Writes all rows and returns those that are then wrong.
+  Rows wrong(RecordStore& store, int64_t version) {
+    write_version(store, row_range(0, kRows), kRecordBytes, version);
+    return wrong_rows(store, row_range(0, kRows), kRecordBytes, [&](int64_t) { return version; });
+  }
+  /// The calls of these names since the last time.
+  std::vector<std::string> taken(const std::set<std::string>& names) {
+    const std::lock_guard lock(calls_mutex);
+    std::vector<std::string> found;
+    for (const std::string& call : made_.list) {
+      if (names.count(call.substr(0, call.find_first_of(" :"))) > 0) found.push_back(call);
+    }
+    made_.list.clear();
+    return found;
+  }
+  bool has_uring() {
+    const bool has = make()->description().rfind("io_uring", 0) == 0;
+    taken({});
+    return has;
+  }
+
+  const StoreFolder folder_;
+  SsdRecordsOptions options_;
+  Calls made_;
+};
+
+// Readers and compaction have a ring each.
+TEST_F(SsdCalls, RingsAreTheBestThatLinuxHas) {
+  if (!has_uring()) GTEST_SKIP() << "no io_uring";
+  const unsigned best = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+  const unsigned kinds[] = {best, IORING_SETUP_COOP_TASKRUN, 0};
+  for (size_t refused = 0; refused < 3; ++refused) {
+    std::deque<int> errors;
+    for (int ring = 0; ring < 2; ++ring) {
+      errors.insert(errors.end(), refused, EINVAL);
+      errors.push_back(0);
+    }
+    next_errors("ring", errors);
+    const auto store = make();
+    std::vector<std::string> expected;
+    for (const int depth : {16, 16}) {
+      for (size_t i = 0; i <= refused; ++i) {
+        expected.push_back(fmt::format("ring of {}, flags {:#x}{}", depth, kinds[i],
+                                       i < refused ? ": error 22" : ""));
+      }
+      expected.insert(expected.end(), {"buffers 1", "files 1"});
+    }
+    EXPECT_EQ(taken({"ring", "buffers", "files"}), expected) << refused;
+    EXPECT_EQ(store->description().substr(0, 8), "io_uring");
+    EXPECT_THAT(wrong(*store, 1), IsEmpty());
+    // Only a ring of one thread is made again for another one.
+    taken({});
+    std::thread([&] { EXPECT_THAT(wrong(*store, 2), IsEmpty()); }).join();
+    EXPECT_EQ(taken({"ring"}).size(), refused == 0 ? 2u : 0u);
+  }
+}
+
+TEST_F(SsdCalls, WithoutAnyRingThreadsAreAskedAtOnce) {
+  next_errors("ring", {EPERM, EPERM, EPERM});
+  const auto store = make();
+  EXPECT_EQ(taken({"ring"}).size(), 3u) << "no other ring is tried";
+  EXPECT_EQ(store->description().substr(0, 16), "pread and pwrite");
+  EXPECT_THAT(wrong(*store, 1), IsEmpty());
+}
+
+TEST_F(SsdCalls, InterruptedCallsAreMadeAgain) {
+  const auto store = make();
+  for (const int error : {EINTR, EAGAIN, EBUSY}) {
+    next_errors("wait", {error, error, 0, error});
+    EXPECT_THAT(wrong(*store, error), IsEmpty()) << error;
+  }
+  store->clear();
+  taken({});
+  next_errors("fallocate", {EINTR, EINTR});
+  EXPECT_THAT(wrong(*store, 1), IsEmpty());
+  const std::vector<std::string> reserved = taken({"fallocate"});
+  ASSERT_GE(reserved.size(), 4u);
+  EXPECT_EQ(reserved[0], "fallocate 12288 bytes at 0: error 4");
+  EXPECT_EQ(reserved[1], reserved[0]);
+  EXPECT_EQ(reserved[2], "fallocate 12288 bytes at 0");
+  EXPECT_EQ(reserved[3], "fallocate 12288 bytes at 12288");
+}
+
+TEST_F(SsdCalls, OnlyAFileWithoutDirectTransfersIsReadAtRandomThroughTheSystem) {
+  options_.direct = false;
+  const auto buffered = make();
+  EXPECT_THAT(taken({"fadvise"}),
+              ElementsAre(fmt::format("fadvise {} for 0 bytes at 0", POSIX_FADV_RANDOM)));
+  options_.direct = true;
+  const auto store = make();
+  const bool direct = store->description().find(" with O_DIRECT") != std::string::npos;
+  EXPECT_EQ(taken({"fadvise"}).size(), direct ? 0u : 1u);
+}
+
+}  // namespace
+}  // namespace dlrm::testing
