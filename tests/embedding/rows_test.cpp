@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,6 +48,20 @@ TEST(InitialRows, AreDrawnAgain) {
     embeddings.initialise();
     EXPECT_EQ(gather(comm, embeddings), initial);
   });
+}
+
+TEST(Plans, MayListTheirShardsAndTablesInAnyOrder) {
+  EmbeddingOptions options = options_for(odd_tables(Pooling::kMean), OptimizerRule::kAdagrad);
+  const MadeUpBags bags(options.tables);
+  for (const char* kind : {"row", "grid", "data_parallel", "mixed", "ragged"}) {
+    const Plan plan = plan_of(kind, options.tables, 3);
+    Plan reversed = plan;
+    std::reverse(reversed.shards.begin(), reversed.shards.end());
+    std::reverse(reversed.data_parallel.begin(), reversed.data_parallel.end());
+    const std::vector<int64_t> batches{13, 2, 16};
+    EXPECT_EQ(train_all(reversed, options, bags, batches), train_all(plan, options, bags, batches))
+        << kind;
+  }
 }
 
 TEST(Arrays, EveryCellIsSavedByOneRankAndLoadedByAllThatHoldIt) {
