@@ -1,0 +1,163 @@
+// Every size from 1 to beyond the tiles, packs and bands that kernels are chosen by, one dimension
+// after the other, against the reference.
+#include <array>
+
+#include "bags.h"
+
+namespace dlrm {
+namespace {
+
+constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16};
+
+using EverySize = EveryExecution;
+
+struct Sizes {
+  int64_t samples, features, width;
+  std::string text(DType type) const {
+    return fmt::format("{} of {} x {}, {}", samples, features, width, name_of(type));
+  }
+};
+
+/// Every number of features for rows of each alignment, and every width for few and many.
+std::vector<Sizes> sizes_of_interactions() {
+  std::vector<Sizes> all;
+  for (const int64_t width : {3, 4}) {
+    for (int64_t features = 1; features <= 36; ++features) all.push_back({2, features, width});
+  }
+  for (const int64_t features : {2, 17}) {
+    for (int64_t width = 1; width <= 36; ++width) all.push_back({2, features, width});
+  }
+  for (int64_t samples = 1; samples <= 9; ++samples) all.push_back({samples, 5, 8});
+  return all;
+}
+
+TEST_P(EverySize, OfDot) {
+  for (const Sizes& s : sizes_of_interactions()) {
+    for (const DType type : kTypes) {
+      const int64_t outputs = s.width + (s.features + 1) * s.features / 2;
+      const int64_t columns = s.features * s.width;
+      const auto cells = [&](int64_t cols, unsigned seed) {
+        return Cells::random(s.samples, cols, seed, type, 4);
+      };
+      Cells x = cells(s.width, 1), e = cells(columns, 2), dz = cells(outputs, 3);
+      const auto run = [&](Ops& execution) {
+        std::array<Cells, 3> results{cells(outputs, 4), cells(s.width, 5), cells(columns, 6)};
+        execution.dot_forward(x.matrix(), e.matrix(), results[0].matrix());
+        execution.dot_backward(x.matrix(), e.matrix(), dz.matrix(), results[1].matrix(),
+                               results[2].matrix());
+        return results;
+      };
+      const auto got = run(*ops), want = run(*reference);
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(close(got[i], want[i], 20)) << s.text(type) << ", result " << i;
+      }
+    }
+  }
+}
+
+TEST_P(EverySize, OfFm) {
+  for (const Sizes& s : sizes_of_interactions()) {
+    for (const DType type : kTypes) {
+      const int64_t columns = s.features * s.width, outputs = s.width + columns + 1;
+      const auto cells = [&](int64_t cols, unsigned seed) {
+        return Cells::random(s.samples, cols, seed, type, 4);
+      };
+      Cells x = cells(s.width, 1), e = cells(columns, 2), dz = cells(outputs, 3);
+      const auto run = [&](Ops& execution) {
+        std::array<Cells, 3> results{cells(outputs, 4), cells(s.width, 5), cells(columns, 6)};
+        execution.run(FmForward{x.matrix(), e.matrix(), results[0].matrix()});
+        execution.run(FmBackward{x.matrix(), e.matrix(), dz.matrix(), results[1].matrix(),
+                                 results[2].matrix()});
+        return results;
+      };
+      const auto got = run(*ops), want = run(*reference);
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(close(got[i], want[i], 60)) << s.text(type) << ", result " << i;
+      }
+    }
+  }
+}
+
+TEST_P(EverySize, OfALayer) {
+  struct Layer {
+    int64_t batch, in, out;
+  };
+  std::vector<Layer> layers;
+  for (int64_t n = 1; n <= 36; ++n) {
+    layers.insert(layers.end(), {{n, 7, 5}, {6, n, 5}, {6, 7, n}, {n, 40, 1}, {6, n, 1}});
+  }
+  for (const auto& [batch, in, out] : layers) {
+    for (const DType type : kTypes) {
+      Cells x = Cells::random(batch, in, 1, type), w = Cells::random(out, in, 2, type);
+      Cells dy = Cells::random(batch, out, 3, type), bias = Cells::random(1, out, 4);
+      bias.rounded_to(type);
+      const View<const float> b(bias.floats().data, static_cast<size_t>(out));
+      const auto run = [&](Ops& execution) {
+        std::array<Cells, 4> results{Cells(batch, out, type), Cells(batch, in, type),
+                                     Cells(out, in), Cells(1, out)};
+        execution.linear_forward(x.matrix(), w.matrix(), b, Activation::kNone, results[0].matrix(),
+                                 {});
+        LinearBackward l;
+        l.dy = dy.matrix(), l.x = x.matrix(), l.w = w.matrix(), l.dx = results[1].matrix();
+        l.dw = results[2].floats();
+        l.dbias = {results[3].floats().data, static_cast<size_t>(out)};
+        execution.run(l);
+        return results;
+      };
+      const auto got = run(*ops), want = run(*reference);
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(close(got[i], want[i], 20))
+            << batch << " x " << in << " -> " << out << name_of(type) << ", result " << i;
+      }
+    }
+  }
+}
+
+TEST_P(EverySize, OfRowsThatArePooledAndUpdated) {
+  constexpr int64_t kRows = 30, kBags = 40;
+  const OptimizerStep rules[] = {step_of(OptimizerRule::kSgd),
+                                 step_of(OptimizerRule::kRowwiseAdagrad),
+                                 step_of(OptimizerRule::kAdam)};
+  for (int64_t width = 1; width <= 68; ++width) {
+    for (const DType type : kTypes) {
+      Table table(kRows, width, type, 1, 4);
+      const Bags bags = Bags::random(kBags, kRows, 2, 1);
+      Cells got(kBags, width, type, 4), want(got);
+      const BagGroup group[] = {bags.lookup(table.rows(), got.matrix())};
+      const BagGroup expected[] = {bags.lookup(table.rows(), want.matrix())};
+      ops->embedding_bag_forward(group);
+      reference->embedding_bag_forward(expected);
+      EXPECT_TRUE(close(got, want, 3)) << "width " << width << name_of(type);
+      const OptimizerStep& rule = rules[width % 3];
+      const Backward b(*reference, kBags, kRows, width);
+      Table mine(table), other(table);
+      RunSpace space(b.space);
+      ops->embedding_bag_update(rule, mine.rows(rule.rule), space.runs(), b.gradients);
+      reference->embedding_bag_update(rule, other.rows(rule.rule), space.runs(), b.gradients);
+      EXPECT_TRUE(mine.close_to(other)) << "width " << width << name_of(type);
+    }
+  }
+}
+
+TEST_P(EverySize, OfABag) {
+  constexpr int64_t kRows = 50;
+  for (int64_t length = 0; length <= 68; ++length) {
+    for (const int64_t width : {1, 8, 130}) {
+      Table table(kRows, width, DType::kFloat32, 1, 4);
+      Bags bags;
+      for (int64_t i = 0; i < 3 * length; ++i) bags.ids.push_back((i * 7 + length) % kRows);
+      bags.offsets = {0, length, 2 * length, 3 * length};
+      Cells got(3, width, DType::kFloat32, 4), want(got);
+      const BagGroup group[] = {bags.lookup(table.rows(), got.matrix())};
+      const BagGroup expected[] = {bags.lookup(table.rows(), want.matrix())};
+      ops->embedding_bag_forward(group);
+      reference->embedding_bag_forward(expected);
+      EXPECT_TRUE(close(got, want, 20)) << length << " ids, width " << width;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, EverySize, testing::ValuesIn(executions()), execution_name);
+
+}  // namespace
+}  // namespace dlrm
