@@ -1,8 +1,12 @@
 #include "dlrm/core/background_thread.h"
 
+#include <cstring>
 #include <set>
+#include <system_error>
 
 #include <gtest/gtest.h>
+
+#include "refused_calls.h"
 
 namespace dlrm {
 namespace {
@@ -18,14 +22,48 @@ std::set<int> blocked() {
   return found;
 }
 
-TEST(BackgroundThread, BlocksTheSignalsByWhichARunIsStopped) {
-  const std::set<int> before = blocked();
+/// In a background thread that is started here: the signals that it blocks.
+std::set<int> blocked_in_background() {
   std::set<int> there;
   background_thread([&] { there = blocked(); }).join();
+  return there;
+}
+
+TEST(BackgroundThread, BlocksTheSignalsByWhichARunIsStopped) {
+  const std::set<int> before = blocked();
   std::set<int> expected = before;
   expected.insert({SIGINT, SIGTERM, SIGUSR1});
-  EXPECT_EQ(there, expected);
+  EXPECT_EQ(blocked_in_background(), expected);
   EXPECT_EQ(blocked(), before);
+}
+
+TEST(BackgroundThread, EverySignalThatIsBlockedStaysBlocked) {
+  for (int signal = 1; signal < SIGRTMIN; ++signal) {
+    sigset_t one, old;
+    sigemptyset(&one);
+    if (sigaddset(&one, signal) != 0) continue;  // a signal of the C library
+    pthread_sigmask(SIG_BLOCK, &one, &old);
+    const std::set<int> before = blocked();
+    std::set<int> expected = before;
+    expected.insert({SIGINT, SIGTERM, SIGUSR1});
+    EXPECT_EQ(blocked_in_background(), expected) << strsignal(signal);
+    EXPECT_EQ(blocked(), before) << strsignal(signal);
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  }
+}
+
+TEST(BackgroundThread, SignalsAreBlockedAsBeforeIfNoneStarts) {
+  EXPECT_EQ(testing::in_process_with(testing::kNoThreads,
+                                     [] {
+                                       const std::set<int> before = blocked();
+                                       try {
+                                         background_thread([] {}).join();
+                                       } catch (const std::system_error&) {
+                                         return blocked() == before ? "as before" : "others";
+                                       }
+                                       return "a thread";
+                                     }),
+            "as before");
 }
 
 }  // namespace
