@@ -30,10 +30,32 @@ std::string first_line(const char* path) {
   return line;
 }
 
+/// The content of the file `fd`.
+std::string text_of(int fd) {
+  std::string text;
+  std::array<char, 1024> part{};
+  while (text.size() < part.size()) {
+    const ssize_t size = ::pread(fd, part.data(), part.size(), static_cast<off_t>(text.size()));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    text.append(part.data(), static_cast<size_t>(size));
+  }
+  return text;
+}
+
+/// The same, read from the server if it is a network file.
+std::string text_at(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return {};
+  std::string text = text_of(fd);
+  ::close(fd);
+  return text;
+}
+
 /// When a process started, in clock ticks since the machine did. 0 if there is no such process.
 int64_t start_ticks(const std::string& pid) {
-  const std::string stat = first_line(("/proc/" + pid + "/stat").c_str());
-  const size_t name_end = stat.rfind(')');  // the name may contain anything
+  const std::string stat = text_at("/proc/" + pid + "/stat");
+  const size_t name_end = stat.rfind(')');  // the name may contain anything, even ends of lines
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(stat.substr(name_end + 1));
   std::string skipped;
@@ -70,19 +92,6 @@ std::string own_identity() {
       pid_namespace(), ticks, random(), random());
 }
 
-/// The content of the file `fd`.
-std::string text_of(int fd) {
-  std::string text;
-  std::array<char, 1024> part{};
-  while (text.size() < part.size()) {
-    const ssize_t size = ::pread(fd, part.data(), part.size(), static_cast<off_t>(text.size()));
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) break;
-    text.append(part.data(), static_cast<size_t>(size));
-  }
-  return text;
-}
-
 bool write_text(int fd, const std::string& text) {
   size_t done = 0;
   while (done < text.size()) {
@@ -93,15 +102,6 @@ bool write_text(int fd, const std::string& text) {
     done += static_cast<size_t>(put);
   }
   return ::ftruncate(fd, static_cast<off_t>(done)) == 0;
-}
-
-/// The same, read from the server if it is a network file.
-std::string text_at(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return {};
-  std::string text = text_of(fd);
-  ::close(fd);
-  return text;
 }
 
 std::map<std::string, std::string> fields_of(const std::string& text) {

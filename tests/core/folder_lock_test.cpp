@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,23 +95,27 @@ std::time_t start_in(const std::string& error) {
   return timegm(&utc);
 }
 
-TEST_F(FolderLockTest, TheStartOfTheHoldingProcessIsTold) {
-  int ready[2];
-  ASSERT_EQ(pipe(ready), 0);
-  const std::time_t before = std::time(nullptr);
-  const pid_t child = start([&] {
-    const FolderLock lock(folder_, kShort);
-    EXPECT_EQ(write(ready[1], "x", 1), 1);
-    pause();
-  });
-  char byte;
-  ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  const std::time_t started = start_in(error_of_locking());
-  EXPECT_GE(started, before - 2);  // the two clocks are read one after the other
-  EXPECT_LE(started, std::time(nullptr) + 2);
-  kill(child, SIGKILL);
-  code_of(child);
-  for (const int end : ready) close(end);
+TEST_F(FolderLockTest, TheStartOfTheHoldingProcessIsToldWhateverItsName) {
+  for (const char* name :
+       {"dlrm-train", "a) S 1", ") R 1 (2)", "))))", "((", "", "a b  c", "1 2)3", "line\n) S 1"}) {
+    int ready[2];
+    ASSERT_EQ(pipe(ready), 0);
+    const std::time_t before = std::time(nullptr);
+    const pid_t child = start([&] {
+      prctl(PR_SET_NAME, name);
+      const FolderLock lock(folder_, kShort);
+      EXPECT_EQ(write(ready[1], "x", 1), 1);
+      pause();
+    });
+    char byte;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    const std::time_t started = start_in(error_of_locking());
+    EXPECT_GE(started, before - 2) << name;  // the two clocks are read one after the other
+    EXPECT_LE(started, std::time(nullptr) + 2) << name;
+    kill(child, SIGKILL);
+    code_of(child);
+    for (const int end : ready) close(end);
+  }
 }
 
 TEST_F(FolderLockTest, AHolderWithoutARecordIsUnknown) {
