@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include <sched.h>
 
@@ -15,13 +14,10 @@ int CpuSet::count() const {
 }
 
 CpuSet usable_cpu_set() {
-  static_assert(sizeof(cpu_set_t) == sizeof(CpuSet));
   cpu_set_t affinity;
   CPU_ZERO(&affinity);
   sched_getaffinity(0, sizeof affinity, &affinity);
-  CpuSet cpus;
-  std::memcpy(cpus.words.data(), &affinity, sizeof affinity);
-  return cpus;
+  return std::bit_cast<CpuSet>(affinity);
 }
 
 int usable_cpus() { return std::max(1, usable_cpu_set().count()); }

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <sched.h>
+
 namespace dlrm::testing {
 
 /// What a call of the system does in place of its work.
@@ -35,5 +37,8 @@ class SystemCalls {
   mutable std::mutex mutex_;
   std::vector<std::string> noted_;
 };
+
+/// What sched_getaffinity() tells, if it is set.
+extern const cpu_set_t* pretended_cpus;
 
 }  // namespace dlrm::testing
