@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <new>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,6 +78,22 @@ TEST_F(Blocks, TellThatThereIsNoThreadToWriteThem) {
   if (error_text.empty()) GTEST_SKIP() << "no filters of system calls here";
   EXPECT_EQ(error_text,
             path + ": cannot start a thread to write it: Resource temporarily unavailable");
+}
+
+TEST_F(Blocks, TellThatThereIsNoMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers end a program that asks for too much";
+#else
+  constexpr size_t kTooMany = size_t{1} << 62;
+  EXPECT_THROW(aligned_block(kTooMany), std::bad_alloc);
+  File file(folder_ + "/file", File::Mode::kCreate);
+  BlockWriter writer(file, kTooMany);
+  AlignedBlock block = aligned_block(kBytes);
+  std::memset(block.get(), 'x', kBytes);
+  EXPECT_THROW(writer.write(block, kBytes, 0), std::bad_alloc);
+  writer.wait();
+  EXPECT_EQ(file.size(), static_cast<int64_t>(kBytes));
+#endif
 }
 
 }  // namespace
