@@ -98,6 +98,10 @@ TEST(StructureProcess, HasLimitsAndIsQuietAndSignalsOfTheGroupDoNotReachIt) {
     EXPECT_THAT(data, HasSubstr("Max data size 4294967296 "));
   }
   EXPECT_EQ(fs::read_symlink(process / "fd/2"), "/dev/null");
+  // This program holds the code itself: its child need not load it.
+  std::string environment;
+  for (char** entry = environ; *entry; ++entry) (environment += *entry) += '\0';
+  EXPECT_EQ(text_of(process / "environ"), environment);
   const std::string status = text_of(process / "status");
   std::signal(SIGHUP, before);
   // The C library has the signals from 32 on.
