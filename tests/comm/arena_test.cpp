@@ -147,6 +147,25 @@ TEST(Arena, AFreedLargeBlockReturnsToTheSystemEvenIfPeersMappedIt) {
   EXPECT_EQ(arena.peak_bytes(), held + kBytes);
 }
 
+TEST(Arena, ThePeakIsTheMostThatWasHeldAtATime) {
+  Arena arena;
+  const size_t held = arena.bytes();
+  EXPECT_EQ(arena.peak_bytes(), held);
+  size_t most = 0;
+  constexpr size_t kBytes = Arena::kLargeBlock;
+  for (const size_t blocks : {2, 1, 3}) {
+    std::vector<void*> taken;
+    for (size_t i = 1; i <= blocks; ++i) {
+      taken.push_back(arena.allocate(kBytes));
+      most = std::max(most, i);
+      EXPECT_EQ(arena.bytes(), held + i * kBytes);
+      EXPECT_EQ(arena.peak_bytes(), held + most * kBytes);
+    }
+    for (void* block : taken) ASSERT_TRUE(arena.deallocate(block));
+    EXPECT_EQ(arena.peak_bytes(), held + most * kBytes);
+  }
+}
+
 TEST(Arena, SmallBlocksAfterAFreedLargeOneTakeLittleMemory) {
   Arena arena;
   void* large = arena.allocate(size_t{40} << 20);

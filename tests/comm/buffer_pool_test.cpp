@@ -1,9 +1,12 @@
 #include "comm/buffer_pool.h"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "comm/call_buffer.h"
 
 namespace dlrm::comm {
 namespace {
@@ -48,6 +51,24 @@ TEST(BufferPool, ANewBlockHasAnEighthMore) {
     EXPECT_GE(capacity, bytes + bytes / 8);
     EXPECT_LE(capacity, bytes + bytes / 8 + 4096);
     EXPECT_EQ(capacity % 4096, 0u);
+  }
+}
+
+/// The pool holds two blocks. They say that they are larger than their memory, which nobody writes.
+TEST(CallBuffer, OfAnySizeIsLargeEnough) {
+  const auto engine = std::make_shared<ProgressEngine>(WaitPolicy::kYield);
+  for (const int64_t bytes : {int64_t{100}, int64_t{1} << 31, (int64_t{1} << 32) + 100}) {
+    const auto size = static_cast<size_t>(bytes);
+    BufferPool::Block exact{std::make_unique<std::byte[]>(1), size};
+    const std::byte* const memory = exact.memory.get();
+    engine->buffers().release({std::make_unique<std::byte[]>(1), size - 1});
+    engine->buffers().release(std::move(exact));
+    {
+      CallBuffer buffer(engine);
+      buffer.allocate(bytes);
+      EXPECT_EQ(buffer.as<std::byte>(), memory) << bytes;
+    }
+    EXPECT_EQ(engine->buffers().acquire(size).memory.get(), memory) << "returned by the destructor";
   }
 }
 

@@ -3,6 +3,8 @@
 #include "comm/nccl_comm.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -274,6 +276,34 @@ TEST(NcclFailure, APeersFailureThatNcclDoesNotReportAbortsThisRanksKernels) {
     });
   };
   EXPECT_THROW(run(), Error);
+}
+
+/// Rank 1's part of NCCL is gone before its host tells why. Rank 0 aborts, and waits for the
+/// reason.
+TEST(NcclFailure, ThatNcclReportsFirstIsThatOfTheRankThatFailed) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  std::atomic<bool> aborted{false};
+  std::string found;
+  const auto run = [&] {
+    run_on_threads(2, [&](Communicator& host) {
+      auto wire = make_nccl_comm(host, *device);
+      if (host.rank() == 1) {
+        try {
+          const auto own = std::move(wire);
+          throw std::runtime_error("ends the part of NCCL");
+        } catch (const std::runtime_error&) {
+        }
+        while (!aborted) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        throw run_error("rank one is unwell");
+      }
+      const auto kept = wire->before_end([&] { aborted = true; });
+      const std::unique_ptr<Stream> stream = device->make_stream();
+      found = error_of_exchange({host, *wire, *device}, *stream);
+    });
+  };
+  EXPECT_THROW(run(), Error);
+  EXPECT_EQ(found, "peer lost");
 }
 
 /// Makes an exchange and ends its communicator in its destructor.
