@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -316,6 +317,36 @@ TEST(CudaDevices, HaveTheCapabilitiesThatTrainingAsksFor) {
   const auto gpu = make_cuda_device(0);
   EXPECT_TRUE(gpu->can_capture());
   EXPECT_EQ(gpu->row_alignment(), 8);
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(CudaDevices, RefuseStreamsAndEventsOfOthers) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const auto gpu = make_cuda_device(0), cpu = make_cpu_device();
+  const auto stream = gpu->make_stream(), other_stream = cpu->make_stream();
+  const auto event = gpu->make_timed_event(), other_event = cpu->make_timed_event();
+  const Array<char> memory(*gpu, 2, "test");
+  stream->begin_capture();
+  const std::unique_ptr<Graph> graph = stream->end_capture();
+  stream->record(*event);
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { stream->record(*other_event); }, [&] { stream->wait(*other_event); },
+           [&] { event->milliseconds_since(*other_event); }}) {
+    EXPECT_THAT(error_of(call), HasSubstr("an event of another device"));
+  }
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { gpu->copy(memory.data() + 1, memory.data(), 1, *other_stream); },
+           [&] { graph->launch(*other_stream); }}) {
+    EXPECT_THAT(error_of(call), HasSubstr("a stream of another device"));
+  }
 }
 
 TEST(CudaDevices, ABuildWithoutCudaHasNone) {

@@ -117,6 +117,19 @@ TEST_F(Progress, PinnedMemoryThatIsFreedDuringACaptureIsFreedAfterIt) {
   EXPECT_EQ(held(), 0u);
 }
 
+TEST_F(Progress, MemoryThatIsFreedDuringACaptureIsFreedByTheNextAllocation) {
+  constexpr size_t kBytes = 1 << 20;
+  const std::unique_ptr<Stream> captured = device->make_stream();
+  auto array = std::make_unique<Array<char>>(*device, kBytes, "test");
+  captured->begin_capture();
+  array.reset();
+  const size_t during = device->available_bytes();
+  const std::unique_ptr<Graph> graph = captured->end_capture();
+  EXPECT_EQ(device->available_bytes(), during);
+  const Array<char> next(*device, 256, "test");
+  EXPECT_GT(device->available_bytes(), during + kBytes / 2);
+}
+
 /// Also what was queued before a capture holds the device.
 TEST_F(Progress, IsMadeWhilePinnedMemoryIsAllocatedDuringACapture) {
   const std::unique_ptr<Stream> captured = device->make_stream();
