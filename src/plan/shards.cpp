@@ -24,7 +24,8 @@ Cut nearest_square(int world, int64_t width) {
 
 void sort_plan(Plan& plan) {
   const auto key = [](const Shard& shard) {
-    return std::make_tuple(shard.rank, shard.table, shard.rows.begin, shard.columns.begin);
+    return std::make_tuple(shard.rank, shard.table, shard.rows.begin, shard.rows.end,
+                           shard.columns.begin);
   };
   std::sort(plan.shards.begin(), plan.shards.end(),
             [&](const Shard& a, const Shard& b) { return key(a) < key(b); });

@@ -16,7 +16,8 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
-/// Sorts shards and data-parallel tables in the order that Plan describes.
+/// Sorts shards and data-parallel tables in the order that Plan describes. Shards of the same rows
+/// are neighbours, because they share their ids.
 void sort_plan(Plan& plan);
 
 /// The first of a rank's shards in a sorted plan, and the one after its last.
