@@ -217,5 +217,35 @@ TEST(MemoryRecords, RowsThatAreForgottenGiveTheirMemoryBack) {
   EXPECT_LT(resident_bytes() - before, kRows * kRecordBytes / 4);
 }
 
+/// One thread writes all rows but the last of each 64, another one the last of the same 64. Goes on
+/// until both have often run at the same time.
+TEST(MemoryRecords, RowsThatThreadsWriteAtTheSameTimeAreAllKept) {
+  constexpr int64_t kTogether = 64, kRows = 50'000 * kTogether, kBytes = 8, kOften = 2000;
+  const auto store = make_memory_records(kRows, kBytes);
+  const std::vector<std::byte> records(kTogether * kBytes, std::byte{7});
+  std::atomic<int64_t> at{0}, others{0};
+  std::thread other([&] {
+    for (int64_t first; (first = at) < kRows; ++others) {
+      store->write(Rows(kTogether, first + kTogether - 1), records.data());
+    }
+  });
+  while (others == 0) std::this_thread::yield();
+  int64_t end = 0;
+  for (int64_t both = 0; end < kRows && both < kOften; end += kTogether) {
+    const int64_t before = others;
+    at = end;
+    store->write(row_range(end, end + kTogether - 1), records.data());
+    both += others != before;
+  }
+  at = kRows;
+  other.join();
+  const Records all = read_records(*store, row_range(0, end), kBytes);
+  int64_t lost = 0;
+  for (int64_t row = 0; row < end; ++row) {
+    lost += row % kTogether != kTogether - 1 && all.written[static_cast<size_t>(row)] != 1;
+  }
+  EXPECT_EQ(lost, 0);
+}
+
 }  // namespace
 }  // namespace dlrm::testing

@@ -206,6 +206,12 @@ TEST_F(RefusingSystem, AFileIsEmptyAtFirstAndHasDirectTransfersOnlyIfTheyWork) {
             "without O_DIRECT: without O_DIRECT, 0 bytes");
   EXPECT_EQ(said_with({{__NR_pread64, EINVAL}}, open),
             "without O_DIRECT: without O_DIRECT, 0 bytes");
+  // The list of open files needs the call as well.
+  for (const int command : {F_GETFL, F_SETFL}) {
+    EXPECT_THAT(said_with({{__NR_fcntl, EINVAL, command}}, [&] { return make()->description(); }),
+                ::testing::EndsWith(" without O_DIRECT"))
+        << command;
+  }
 }
 
 }  // namespace
