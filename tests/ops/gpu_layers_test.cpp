@@ -178,6 +178,53 @@ TEST_F(GpuLayers, AProductWithoutALibraryAlgorithmIsComputed) {
   }
 }
 
+/// Gradients of weights on the side stream, and those of another layer on the main stream: of one
+/// output, of no inputs, and of others.
+TEST_F(GpuLayers, StreamsThatRunAtTheSameTimeShareNoScratch) {
+  struct Shape {
+    int64_t in, out;
+  };
+  for (const Shape& shape : {Shape{33, 1}, {0, 9}, {0, 1}, {71, 67}}) {
+    const int64_t in = shape.in, out = shape.out;
+    const DeviceLayer side(*device, 700, in, out, DType::kFloat32),
+        main(*device, 700, in, out, DType::kFloat32);
+    fill(side.x, 1), fill(side.dy, 2), fill(main.x, 3), fill(main.dy, 4);
+    const auto queue_side = [&] {
+      LinearBackward l;
+      l.dy = side.of(side.dy, side.b, out), l.x = side.of(side.x, side.b, in);
+      l.w = side.of(side.w, out, in), l.added = l.x, l.deferred = true;
+      // Without inputs no element is written. A null pointer would leave out dbias as well.
+      l.dw = {in > 0 ? side.dw.data() : side.dbias.data(), out, in};
+      l.dbias = side.dbias.view();
+      ops->run(l);
+    };
+    const auto queue_main = [&] {
+      ops->linear_backward_weight(main.of(main.dy, main.b, out), main.of(main.x, main.b, in),
+                                  {main.dw.data(), out, in}, main.dbias.view());
+    };
+    const auto wait = [&] {
+      stream->synchronize();
+      ops->gradient_stream()->synchronize();
+    };
+    const auto results = [&] {
+      std::vector<std::vector<float>> all;
+      for (const auto* array : {&side.dw, &side.dbias, &main.dw, &main.dbias}) {
+        all.push_back(read(*array));
+      }
+      return all;
+    };
+    queue_side(), wait(), queue_main(), wait();
+    const auto apart = results();
+    EXPECT_NE(apart[1], apart[3]);
+    for (int i = 0; i < 30; ++i) {
+      for (const auto* array : {&side.dw, &side.dbias, &main.dw, &main.dbias}) fill(*array, 5);
+      i % 2 == 0 ? (queue_side(), queue_main()) : (queue_main(), queue_side());
+      wait();
+      ASSERT_EQ(results(), apart) << in << " -> " << out;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dlrm
 #endif

@@ -203,9 +203,9 @@ void CudaOps::weight_gradient(Matrix dz, Matrix x, MatrixView<float> dw, View<fl
 
 void CudaOps::column_sums(Matrix m, View<float> sums, int lane) {
   if (sums.empty()) return;
-  const char* purpose = lane == Products::kMain ? "column sums" : "column sums, side stream";
-  auto* partial = parts_->scratch.of<float>(purpose, kernels::column_sums_partial(m));
-  kernels::column_sums(m, sums.data(), partial, parts_->products.native(lane));
+  Products& products = parts_->products;
+  auto* partial = products.scratch(lane).of<float>("column sums", kernels::column_sums_partial(m));
+  kernels::column_sums(m, sums.data(), partial, products.native(lane));
 }
 
 void CudaOps::one_output_backward(const LinearBackward& l, int lane) {
@@ -220,10 +220,10 @@ void CudaOps::one_output_backward(const LinearBackward& l, int lane) {
     to.sums_of_dx = l.below->dbias.data();
     l.below->has_dbias = true;
   }
-  const char* purpose =
-      lane == Products::kMain ? "sums of a layer" : "sums of a layer, side stream";
-  auto* partial = parts_->scratch.of<float>(purpose, kernels::one_output_partial(l.x));
-  kernels::one_output_backward(l.dy, l.x, l.w, to, partial, parts_->products.native(lane));
+  Products& products = parts_->products;
+  auto* partial =
+      products.scratch(lane).of<float>("sums of a layer", kernels::one_output_partial(l.x));
+  kernels::one_output_backward(l.dy, l.x, l.w, to, partial, products.native(lane));
   if (l.below && !to.relu) activation_backward(l.below->act, l.below->y, l.below->z, l.dx);
 }
 

@@ -17,6 +17,7 @@ Products::Products(Device& device, Stream& main, Stream& side, Scratch& scratch,
                    const CudaOpsOptions& options)
     : streams_{&main, &side},
       scratch_(scratch),
+      side_scratch_(device),
       tf32_(options.tf32),
       log_(options.log),
       matmul_(cuda::make_matmul(
@@ -32,16 +33,15 @@ Matrix Products::aligned_copy(const Matrix& m, int64_t other_size, const char* p
   if (fits || !by_tensor_cores || other_size < kRepaid) return m;
   const int64_t step = kAlignment / size;
   const int64_t stride = (m.cols + step - 1) / step * step;
-  void* to = scratch_.bytes(purpose, static_cast<size_t>(m.rows * stride * size));
+  void* to = scratch(lane).bytes(purpose, static_cast<size_t>(m.rows * stride * size));
   const Matrix copy(to, m.type, m.rows, m.cols, stride);
   kernels::convert(m, copy, native(lane));
   return copy;
 }
 
 cuda::Product Products::aligned(cuda::Product p, int lane) {
-  const bool main = lane == kMain;
-  p.a = aligned_copy(p.a, p.d.cols, main ? "aligned left" : "aligned left, side stream", lane);
-  p.b = aligned_copy(p.b, p.d.rows, main ? "aligned right" : "aligned right, side stream", lane);
+  p.a = aligned_copy(p.a, p.d.cols, "aligned left", lane);
+  p.b = aligned_copy(p.b, p.d.rows, "aligned right", lane);
   return p;
 }
 

@@ -40,6 +40,8 @@ class Products {
   }
 
   cudaStream_t native(int lane) const;
+  /// Memory of operations on this stream.
+  Scratch& scratch(int lane) { return lane == kMain ? scratch_ : side_scratch_; }
   cuda::Matmul& library() { return *matmul_; }
 
  private:
@@ -47,7 +49,8 @@ class Products {
   void say_slow(const cuda::Product& product);
 
   Stream* streams_[2];
-  Scratch& scratch_;
+  Scratch& scratch_;      // of the main stream
+  Scratch side_scratch_;  // of the side stream
   bool tf32_;
   Log log_;
   std::set<std::array<int64_t, 3>> slow_;  // m, n, k of products that no library took
