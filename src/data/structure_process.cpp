@@ -116,8 +116,8 @@ std::string own_shared_object() {
   Dl_info place{};
   link_map* object = nullptr;
   const auto code = reinterpret_cast<const void*>(&serve_as_child);
-  const int known = dladdr1(code, &place, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP);
-  return known != 0 && object ? object->l_name : "";
+  dladdr1(code, &place, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP);
+  return object ? object->l_name : "";
 }
 
 /// The environment of the child, "NAME=value" each. A program such as Python loads this code late,
