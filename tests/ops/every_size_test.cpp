@@ -86,7 +86,8 @@ TEST_P(EverySize, OfALayer) {
   for (int64_t n = 1; n <= 36; ++n) {
     layers.insert(layers.end(), {{n, 7, 5}, {6, n, 5}, {6, 7, n}, {n, 40, 1}, {6, n, 1}});
   }
-  for (const auto& [batch, in, out] : layers) {
+  for (const Layer& layer : layers) {
+    const int64_t batch = layer.batch, in = layer.in, out = layer.out;
     for (const DType type : kTypes) {
       Cells x = Cells::random(batch, in, 1, type), w = Cells::random(out, in, 2, type);
       Cells dy = Cells::random(batch, out, 3, type), bias = Cells::random(1, out, 4);
