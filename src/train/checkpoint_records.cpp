@@ -19,7 +19,7 @@ std::vector<int64_t> pack_tuned_algorithms(const std::vector<std::string>& choic
   for (const std::string& bytes : choices) {
     const size_t at = values.size();
     values.resize(at + (bytes.size() + sizeof(int64_t) - 1) / sizeof(int64_t));
-    if (!bytes.empty()) std::memcpy(values.data() + at, bytes.data(), bytes.size());
+    std::memcpy(values.data() + at, bytes.data(), bytes.size());
   }
   return values;
 }
@@ -88,7 +88,6 @@ IndexRecords pack_index(const CheckpointIndex& index) {
     const auto dimensions = static_cast<int64_t>(t.shape.size());
     records.shapes.insert(records.shapes.end(), {dimensions, t.rows(), t.columns()});
   }
-  records.pieces.reserve(index.pieces.size() * kPieceFields);
   records.piece_crcs.emplace();
   for (const StoredPiece& p : index.pieces) {
     records.pieces.insert(records.pieces.end(), {p.tensor, p.rows.begin, p.rows.end,

@@ -24,9 +24,6 @@ std::optional<double> merit(BestMetric metric, const EvalResult& result) {
   return -result.log_loss;
 }
 
-/// JSON has no infinities or NaNs. They become null.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 [[noreturn]] void refuse() { throw run_error("the checkpoint's evaluations are damaged"); }
 
 /// A number of steps, samples or evaluations.
@@ -39,15 +36,16 @@ int64_t count_of(const Json& value) {
 
 double number_of(const Json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
 
+/// JSON has no infinities or NaNs. They are written as null.
 Json to_json(const std::optional<Evaluation>& evaluation) {
   if (!evaluation) return nullptr;
   const EvalResult& result = evaluation->result;
   return {{"step", evaluation->step},
           {"samples", result.samples},
           {"auc", result.auc ? Json(*result.auc) : Json(nullptr)},
-          {"log_loss", number(result.log_loss)},
-          {"accuracy", number(result.accuracy)},
-          {"calibration", number(result.calibration)}};
+          {"log_loss", result.log_loss},
+          {"accuracy", result.accuracy},
+          {"calibration", result.calibration}};
 }
 
 std::optional<Evaluation> from_json(const Json& object) {

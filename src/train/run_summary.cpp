@@ -10,10 +10,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A JSON number. Counts and bytes are stored as doubles, so whole numbers are written without a
-/// fraction.
+/// A JSON number, or null if it is not finite. Counts and bytes are stored as doubles, so whole
+/// numbers are written without a fraction.
 Json number(double value) {
-  if (!std::isfinite(value)) return nullptr;
   if (std::floor(value) == value && std::fabs(value) < 0x1p53) return static_cast<int64_t>(value);
   return value;
 }
