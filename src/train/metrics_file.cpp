@@ -80,17 +80,17 @@ void MetricsFile::append(const std::string& line) {
   ++waiting_lines_;
   const bool was_deleted = deleted_;
   if (write_waiting()) {
-    if (!error_.empty()) log_.info("{}: can be written again", path_);
+    if (failing_) log_.info("{}: can be written again", path_);
     if (deleted_ && !was_deleted) log_.warn("{}: was deleted; earlier lines are lost", path_);
-    error_.clear();
+    failing_ = false;
     return;
   }
-  const std::string why = std::strerror(errno);
-  if (error_.empty()) {
+  error_ = std::strerror(errno);
+  if (!failing_) {
     log_.warn("{}: cannot be written: {}; training continues, and lines wait until it can", path_,
-              why);
+              error_);
   }
-  error_ = why;
+  failing_ = true;
   if (waiting_.size() <= kMostWaiting) return;
   discarded_ += waiting_lines_;
   waiting_.clear();

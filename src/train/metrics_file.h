@@ -35,7 +35,8 @@ class MetricsFile {
   int fd_ = -1;
   std::string waiting_;
   int64_t waiting_lines_ = 0;
-  std::string error_;      // while lines wait
+  bool failing_ = false;   // while lines wait
+  std::string error_;      // the last one
   bool deleted_ = false;   // the file, with lines in it
   int64_t discarded_ = 0;  // lines, because too many waited
 };

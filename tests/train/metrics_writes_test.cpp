@@ -125,6 +125,23 @@ TEST_F(MetricsWrites, WhosePartCannotBeRemovedTellThatError) {
   EXPECT_THAT(file_.missing(), HasSubstr("2 that could not be written (Input/output error)"));
 }
 
+TEST_F(MetricsWrites, WaitUpToALimit) {
+  std::string line(size_t{1} << 20, 'x');
+  line.back() = '\n';
+  ::testing::internal::CaptureStderr();
+  for (const int lines : {16, 17}) {
+    for (int i = 0; i < lines; ++i) {
+      writes = {-ENOSPC};
+      file_.append(line);
+    }
+    file_.append("next\n");
+  }
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(text().size(), 16 * line.size() + 10);
+  EXPECT_EQ(file_.missing(),
+            path_ + " lacks lines: 17 that could not be written (No space left on device)");
+}
+
 /// The flags of the file that is open under this path.
 std::string flags_of(const std::string& path) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
