@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/error.h"
 #include "dlrm/core/file.h"
 #include "dlrm/core/replace_file.h"
 
@@ -16,6 +19,9 @@
 
 namespace dlrm::testing {
 namespace {
+
+/// Called in the place of each sleep.
+std::function<void()> while_asleep;
 
 std::mutex calls_mutex;
 std::vector<std::string>* calls = nullptr;  // null: nobody listens
@@ -49,6 +55,15 @@ extern "C" int fsync(int fd) {
 extern "C" int rename(const char* from, const char* to) noexcept {
   dlrm::testing::note("rename to " + dlrm::testing::last_part(to));
   return dlrm::testing::real<int(const char*, const char*)>("rename")(from, to);
+}
+
+extern "C" int usleep(useconds_t microseconds) {
+  if (!dlrm::testing::while_asleep) {
+    return dlrm::testing::real<int(useconds_t)>("usleep")(microseconds);
+  }
+  dlrm::testing::note("sleep " + std::to_string(microseconds));
+  dlrm::testing::while_asleep();
+  return 0;
 }
 
 namespace dlrm::testing {
@@ -88,6 +103,43 @@ TEST(PartialFileSync, AFileIsSyncedBeforeItHasItsName) {
   });
   EXPECT_THAT(
       made, ElementsAre("sync data.partial", "rename to data", "sync " + last_part(folder.path())));
+}
+
+/// What rank 1 says of a folder that it sees after so many sleeps.
+std::string outcome_of_sleeps(int sleeps, std::vector<std::string>& made) {
+  const TemporaryFolder folder, other;
+  const std::string late = other.path("late");
+  std::string said = "done";
+  int slept = 0;
+  while_asleep = [&] {
+    if (++slept == sleeps) std::filesystem::create_directory_symlink(folder.path(), late);
+  };
+  made = calls_of([&] {
+    run_on_threads(2, [&](Communicator& comm) {
+      const bool first = comm.rank() == 0;
+      try {
+        check_checkpoint_folder(comm, first ? folder.path() : late);
+      } catch (const Error& error) {
+        if (!first) said = error.what();
+      }
+    });
+  });
+  while_asleep = nullptr;
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  std::erase_if(made, [](const std::string& call) { return call.find("sleep") != 0; });
+  return said;
+}
+
+// A network file system may show a file of another node late.
+TEST(CheckpointSync, ARankMaySeeTheFolderTwoSecondsLater) {
+  std::vector<std::string> made;
+  EXPECT_EQ(outcome_of_sleeps(1, made), "done");
+  EXPECT_THAT(made, ElementsAre("sleep 100000"));
+  EXPECT_EQ(outcome_of_sleeps(19, made), "done");
+  EXPECT_THAT(made, ::testing::SizeIs(19));
+  EXPECT_THAT(outcome_of_sleeps(21, made),
+              ::testing::HasSubstr("does not see what rank 0 wrote there"));
+  EXPECT_THAT(made, ::testing::SizeIs(20));
 }
 
 }  // namespace

@@ -1,0 +1,108 @@
+// What batches allocate. Sources use lists and working memory of earlier batches again. This file
+// counts the allocations of the whole program.
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <new>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/data/batch_source.h"
+
+#include "dataset_fixture.h"
+
+namespace {
+
+std::atomic<int64_t> allocations = 0;
+
+// A sanitizer has its own operators, which find what others would hide.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kCounted = false;
+}  // namespace
+#else
+constexpr bool kCounted = true;
+}  // namespace
+
+void* operator new(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(bytes > 0 ? bytes : 1);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#endif
+
+namespace dlrm {
+namespace {
+
+class SteadyLoads : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kCounted) GTEST_SKIP() << "a sanitizer allocates";
+  }
+
+  /// The allocations of each batch of the third epoch but the first, which prepares the epoch.
+  static int64_t of_a_batch(const RunConfig& config) {
+    const auto source = make_batch_source(config, Split::kTrain, 1, 2);
+    const int64_t batches = source->plan().batches_per_epoch();
+    Prefetcher prefetcher(*source, 0, 3 * batches, 0, 1);
+    for (int64_t t = 0; t <= 2 * batches; ++t) prefetcher.next();
+    const int64_t before = allocations;
+    for (int64_t t = 1; t < batches; ++t) prefetcher.next();
+    const int64_t made = allocations - before;
+    EXPECT_EQ(made % (batches - 1), 0);
+    return made / (batches - 1);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(SteadyLoads, OfDatasetsAllocateNothing) {
+  SmallDataset data;
+  data.samples = 600;
+  data.weighted = true;
+  data.write(folder_ / "a.h5");
+  data.write(folder_ / "b.h5");
+  RunConfig config = data.config(folder_ / "a.h5", 60);
+  config.data.shuffle = false;
+  for (const bool verify : {false, true}) {
+    config.data.verify = verify;
+    config.data.train = {folder_ / "a.h5"};
+    EXPECT_EQ(of_a_batch(config), 0);
+    config.data.train.push_back(folder_ / "b.h5");
+    EXPECT_EQ(of_a_batch(config), 0);
+  }
+}
+
+TEST_F(SteadyLoads, OfSyntheticSamplesAllocateNothing) {
+  RunConfig config = SmallDataset().config("", 60);
+  config.data.source = DataKind::kSynthetic;
+  config.data.train.clear();
+  config.data.synthetic.samples = 600;
+  EXPECT_EQ(of_a_batch(config), 0);
+  config.data.source = DataKind::kReplay;
+  EXPECT_EQ(of_a_batch(config), 0);
+}
+
+/// A block of text is read anew for each batch: its bytes and who owns them.
+TEST_F(SteadyLoads, OfTextAllocateItsBlocks) {
+  {
+    std::ofstream text(folder_ / "a");
+    for (int line = 0; line < 600; ++line) {
+      text << line % 2;
+      for (int field = 0; field < 39; ++field) text << '\t' << line % 7;
+      text << '\n';
+    }
+  }
+  RunConfig config = SmallDataset().config(folder_ / "a", 60);
+  config.data.source = DataKind::kCriteo;
+  config.model.dense_features = 13;
+  config.model.tables.resize(1);
+  config.model.tables[0].features = {{"C7", 1, Pooling::kSum}};
+  EXPECT_EQ(of_a_batch(config), 2);
+}
+
+}  // namespace
+}  // namespace dlrm
