@@ -242,6 +242,32 @@ TEST_F(TextThreads, AsManyThreadsIndexFilesAsReadBatchesAndFewerIfTheSystemStart
   }
 }
 
+/// Batches of several blocks. Threads read at most one batch ahead.
+TEST_F(TextThreads, GzipKeepsTheLinesOfAsManyBatchesAsThreadsAreApart) {
+  write("a.gz", gzipped(text_of(generated_lines(24000, 3))));
+  RunConfig one = config({"a.gz"}, 1);
+  RunConfig many = one;
+  many.train.global_batch_size = 8000;
+  one.data.prefetch = many.data.prefetch = 1;
+  const auto counted = make_batch_source(one, Split::kTrain, 0, 1);
+  for (const bool indexed : {false, true}) {
+    const auto source =
+        make_batch_source(many, Split::kTrain, 0, 1, indexed ? counted.get() : nullptr);
+    const auto read = [&](int64_t t) {
+      const int64_t before = bytes_read;
+      Batch batch;
+      source->load(t, batch);
+      return bytes_read - before;
+    };
+    EXPECT_GT(read(0), 0);
+    EXPECT_GT(read(1), 0);
+    EXPECT_EQ(read(0), 0);
+    EXPECT_GT(read(2), 0);
+    EXPECT_EQ(read(1), 0);
+    EXPECT_GT(read(0), 0);  // from the beginning again
+  }
+}
+
 TEST_F(TextThreads, TheFirstFileThatCannotBeReadIsNamed) {
   for (const char* name : {"a", "c"}) write(name, text_of(generated_lines(20, 1)));
   for (const int workers : {0, 3}) {
