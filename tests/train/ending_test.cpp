@@ -43,6 +43,17 @@ TEST(Ending, TheExitCodeIsThatOfTheError) {
               "error: a library\n");
 }
 
+[[noreturn]] void end_with(ExitCode code) {
+  World world(nullptr, nullptr);
+  ::_exit(50 + run_guarded(world, [&] { return code; }));
+}
+
+TEST(Ending, AnExitCodeEndsTheProgramUnlessAllIsDone) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(end_with(ExitCode::kStopped), testing::ExitedWithCode(130), "^$");
+  EXPECT_EXIT(end_with(ExitCode::kDone), testing::ExitedWithCode(50), "^$");
+}
+
 TEST(Ending, ASuccessfulBodyGivesItsExitCode) {
   World world(nullptr, nullptr);
   EXPECT_EQ(end_where_it_fails(world, [] { return ExitCode::kStopped; }), ExitCode::kStopped);

@@ -1,10 +1,16 @@
 #include "dlrm/train/progress.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
 
 namespace dlrm {
 namespace {
@@ -150,6 +156,32 @@ TEST(ProgressLine, ATerminalIsRedrawnAfterAFifthOfASecond) {
     progress.update(at(7));
   }
   EXPECT_EQ(screen.drawn.size(), 3u);
+}
+
+/// What reaches a terminal that is the stream of errors of `work`, up to `end`.
+std::string shown_on(int screen, const std::string& end, const std::function<void()>& work) {
+  const int terminal = open(ptsname(screen), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  EXPECT_GE(terminal, 0);
+  const int errors = dup(STDERR_FILENO);
+  dup2(terminal, STDERR_FILENO);
+  work();
+  dup2(errors, STDERR_FILENO);
+  std::string shown;
+  for (pollfd ready{screen, POLLIN, 0}; !shown.ends_with(end) && poll(&ready, 1, 5000) == 1;) {
+    char part[200];
+    shown.append(part, static_cast<size_t>(std::max<ssize_t>(0, read(screen, part, sizeof part))));
+  }
+  close(errors);
+  close(terminal);
+  return shown;
+}
+
+TEST(ProgressLine, IsDrawnAndWipedOnTheTerminalOfErrors) {
+  const int screen = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (screen < 0 || grantpt(screen) != 0 || unlockpt(screen) != 0) GTEST_SKIP() << "no terminal";
+  EXPECT_EQ(shown_on(screen, "\x1b[K\r\x1b[K", [] { ProgressLine(Log()).update(at(7)); }),
+            "\rstep 7/1000  epoch 1.25  loss 0.50000  2048 samples/s  0:00\x1b[K\r\x1b[K");
+  close(screen);
 }
 
 TEST(ProgressLine, OtherRanksAreSilent) {

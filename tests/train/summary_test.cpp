@@ -64,8 +64,16 @@ TEST_F(OneRun, TheSummaryHasTheFiguresOfItsProgress) {
 TEST_F(OneRun, TheSummaryHasThePlannedAndTheUsedMemory) {
   RunProgress progress = some_progress();
   progress.gpu = Utilisation{0.5, 0.25, 700, 1000};
-  const RunSummary s = summarise(*context_, config_, plan_, progress, evaluations_, *run_);
-  const RankMemory needs = rank_memory(config_, plan_)[0];
+  RunConfig config = config_;
+  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
+  Plan plan = plan_;
+  plan.shards.front().tier = MemoryTier::kHost;
+  const RunSummary s = summarise(*context_, config, plan, progress, evaluations_, *run_);
+  const RankMemory needs = rank_memory(config, plan)[0];
+  for (const double bytes :
+       {needs.tables, needs.optimizer_state, needs.host_tables, needs.host_optimizer_state}) {
+    EXPECT_GT(bytes, 0);
+  }
   EXPECT_EQ(s.memory.at("planned_bytes"), needs.total());
   EXPECT_EQ(s.memory.at("library_bytes"), needs.libraries);
   EXPECT_EQ(s.memory.at("table_bytes"), needs.tables + needs.optimizer_state);
