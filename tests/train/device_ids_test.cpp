@@ -1,13 +1,19 @@
+#include <algorithm>
 #include <cstdlib>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "dlrm/comm/thread_comm.h"
 #include "dlrm/device/device.h"
+#include "dlrm/plan/plan.h"
 #include "dlrm/train/run.h"
+#include "dlrm/train/trainer.h"
 
 #include "small_run.h"
+#include "test_rank.h"
+#include "train/packing_source.h"
 
 namespace dlrm {
 namespace {
@@ -15,6 +21,20 @@ namespace {
 using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
+
+/// One of two ranks' part of the same batch again and again.
+class OddPart final : public BatchSource {
+ public:
+  OddPart(const RunConfig& config, int rank) : config_(config), rank_(rank) {}
+  const BatchPlan& plan() const override { return plan_; }
+  void load(int64_t, Batch& batch) const override { batch = odd_batch(config_, 0, rank_, 2); }
+  std::string describe() const override { return "odd"; }
+
+ private:
+  const RunConfig& config_;
+  int rank_;
+  BatchPlan plan_;
+};
 
 /// Ids that are copied to a GPU, or to the emulated one.
 class IdsOnADevice : public testing::TestWithParam<DeviceKind> {
@@ -51,6 +71,35 @@ TEST_P(IdsOnADevice, FixedRoutingOverNcclGivesTheBitsOfExact) {
   RunConfig fixed = odd_model_of(Strategy::kRow, RoutingMode::kFixed);
   exact.comm = fixed.comm = CommKind::kNccl;
   expect_alike(train_on_threads(fixed, 2, 4), train_on_threads(exact, 2, 4), 0, 0);
+}
+
+/// Ids that change after they were packed show in the loss which of them were routed.
+TEST_P(IdsOnADevice, AreThoseThatWerePackedWithTheirBatch) {
+  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
+  ::setenv("NCCL_HOSTID", "of this rank", 1);
+  RunConfig c = odd_model_of(Strategy::kRow, RoutingMode::kFixed);
+  c.comm = CommKind::kNccl;
+  const auto loss_of = [&](bool packs, bool changes) {
+    std::vector<double> losses(2);
+    run_on_threads(2, [&](Communicator& comm) {
+      TestRank rank(comm, c);
+      Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 2), true);
+      const OddPart source(c, comm.rank());
+      const PackingSource packing(source, trainer.embeddings());
+      Batch batch;
+      for (int step = 0; step < 2; ++step) {  // the first one reserves memory for what is packed
+        packs ? packing.load(step, batch) : source.load(step, batch);
+        if (changes && step == 1) std::fill(batch.ids.begin(), batch.ids.end(), 0);
+        trainer.route(batch);
+        losses[static_cast<size_t>(comm.rank())] = trainer.step(step, false).loss;
+      }
+    });
+    return losses[0];
+  };
+  const double loss = loss_of(false, false);
+  EXPECT_EQ(loss_of(true, false), loss);
+  EXPECT_EQ(loss_of(true, true), loss);
+  EXPECT_NE(loss_of(false, true), loss);
 }
 
 TEST_P(IdsOnADevice, MoreRanksThanSamplesTrainAlikeInBothModes) {
