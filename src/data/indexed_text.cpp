@@ -76,7 +76,7 @@ IndexedText::Bytes IndexedText::plain_block(size_t index) const {
   std::string bytes(static_cast<size_t>(size), '\n');
   // The end of the last line may be missing.
   const int64_t there = std::min(size, file_.size() - begin);
-  if (there < size - (index + 2 == blocks_.size() ? 1 : 0)) report_change(path());
+  if (there < size - 1) report_change(path());
   file_.read(bytes.data(), static_cast<size_t>(there), begin);
   return std::make_shared<const std::string>(std::move(bytes));
 }
@@ -103,7 +103,7 @@ void IndexedText::unpack_next() const {
     if (got == 0) break;
     held += got;
   }
-  if (held < size - (next_ + 2 == blocks_.size() ? 1 : 0)) report_change(path());
+  if (held < size - 1) report_change(path());
   kept_[next_] = std::make_shared<const std::string>(std::move(bytes));
   const int64_t needed = blocks_[next_].line - kept_lines_;
   while (blocks_[kept_.begin()->first + 1].line < needed) kept_.erase(kept_.begin());
