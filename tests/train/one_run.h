@@ -20,10 +20,11 @@ namespace dlrm {
 /// 50 odd samples an epoch, in batches of 22. Notes which batches were loaded.
 class OddSource final : public BatchSource {
  public:
-  explicit OddSource(const RunConfig& config) : config_(config) {}
+  explicit OddSource(const RunConfig& config, int rank = 0, int world = 1)
+      : config_(config), rank_(rank), world_(world) {}
   const BatchPlan& plan() const override { return plan_; }
   void load(int64_t t, Batch& batch) const override {
-    batch = odd_batch(config_, t, 0, 1);
+    batch = odd_batch(config_, t, rank_, world_);
     const std::lock_guard lock(mutex_);
     loaded.push_back(t);
   }
@@ -37,6 +38,7 @@ class OddSource final : public BatchSource {
 
  private:
   const RunConfig& config_;
+  const int rank_, world_;
   const BatchPlan plan_{50, 22};
   mutable std::mutex mutex_;
 };

@@ -4,10 +4,14 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "dlrm/comm/thread_comm.h"
+
 #include "one_run.h"
+#include "test_rank.h"
 
 namespace dlrm {
 namespace {
@@ -117,6 +121,42 @@ TEST_F(OneRun, EvaluatesAndSavesWhenItIsDue) {
     if (name == "checkpoint") EXPECT_EQ(total.count, 2);
     if (name == "route" || name == "backward" || name == "lookup") EXPECT_EQ(total.count, 7);
   }
+}
+
+/// The bytes that two ranks send in five steps.
+std::vector<int64_t> sent_in_steps(bool evaluates) {
+  World world(nullptr, nullptr);
+  const testing::TemporaryFolder folder;
+  RunConfig config = odd_model();
+  config.device = DeviceKind::kCpu;
+  shard_by(config, Strategy::kRow);
+  config.eval.every_steps = 2;
+  config.data.workers = 1;
+  const Plan plan = make_plan(config, 2);
+  std::vector<int64_t> sent(2);
+  run_on_threads(2, [&](Communicator& comm) {
+    TestRank rank(comm, config);
+    Trainer trainer(rank.context, *rank.ops, config, plan, true);
+    JobLocks locks(comm);
+    RunDirectory directory(comm, folder.path());
+    directory.start("", "");
+    EvaluationHistory evaluations(BestMetric::kNone);
+    const OddSource source(config, comm.rank(), 2);
+    const StopSignal stop;
+    TrainingRun run(rank.context, world, locks, config, plan, trainer, directory, source,
+                    evaluates ? &source : nullptr, evaluations, 1);
+    RunProgress progress;
+    run.train(progress, 5, stop);
+    EXPECT_EQ(evaluations.has(4), evaluates);
+    sent[static_cast<size_t>(comm.rank())] = progress.sent.by_embeddings;
+  });
+  return sent;
+}
+
+TEST(TrainingRunOfRanks, CountsNothingThatEvaluationsSend) {
+  const std::vector<int64_t> sent = sent_in_steps(false);
+  EXPECT_GT(sent[0], 0);
+  EXPECT_EQ(sent_in_steps(true), sent);
 }
 
 TEST_F(OneRun, MakesUpForAnEvaluationThatWasDue) {
