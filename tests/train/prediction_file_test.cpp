@@ -74,6 +74,13 @@ TEST(PredictionFile, Hdf5HasAColumnOfEach) {
     }
     EXPECT_EQ(hdf5::File::open(path).dataset("/sample").read<int64_t>(), samples);
     EXPECT_EQ(floats(path, "/probability"), probabilities);
+    for (const auto& [name, type] : {std::pair("/sample", hdf5::Type::kInt64),
+                                     {"/probability", hdf5::Type::kFloat32},
+                                     {"/label", hdf5::Type::kFloat32}}) {
+      const hdf5::File file = hdf5::File::open(path);
+      EXPECT_EQ(file.dataset(name).type(), type) << name;
+      EXPECT_EQ(file.dataset(name).shape(), hdf5::Shape{8}) << name;
+    }
     EXPECT_EQ(floats(path, "/label"), labels);
     EXPECT_EQ(hdf5::File::open(path).text("format"), "dlrm-predictions");
   }
