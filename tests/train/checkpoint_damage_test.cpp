@@ -205,18 +205,31 @@ TEST_F(TwoCheckpoints, ARankThatSeesAnotherNewestOneIsNamed) {
   });
 }
 
-TEST_F(TwoCheckpoints, ARankThatDoesNotSeeTheFolderIsNamedBeforeSaving) {
-  TemporaryFolder other;
+/// Rank 1 checks `other` in place of `folder`.
+void expect_rank_1_is_named(const std::string& folder, const std::string& other) {
   run_on_threads(2, [&](Communicator& comm) {
     try {
-      check_checkpoint_folder(comm, comm.rank() == 1 ? other.path() : folder_.path());
+      check_checkpoint_folder(comm, comm.rank() == 1 ? other : folder);
       ADD_FAILURE() << "all is well";
     } catch (const Error& error) {
       EXPECT_EQ(ExitCode::kUsage, error.code());
       EXPECT_THAT(error.what(), HasSubstr("rank 1 on host "));
     }
   });
-  EXPECT_FALSE(fs::exists(folder_.path(".tmp_step_check")));
+  EXPECT_FALSE(fs::exists(folder + "/.tmp_step_check"));
+}
+
+TEST_F(TwoCheckpoints, ARankThatDoesNotSeeTheFolderIsNamedBeforeSaving) {
+  const TemporaryFolder other;
+  expect_rank_1_is_named(folder_.path(), other.path());
+}
+
+/// Its folder has what a check that was killed left there.
+TEST_F(TwoCheckpoints, ARankThatSeesAnotherFolderIsNamedBeforeSaving) {
+  const TemporaryFolder other;
+  fs::create_directory(other.path(".tmp_step_check"));
+  write_file(other.path(".tmp_step_check/token"), "000000000000000000000000\n");
+  expect_rank_1_is_named(folder_.path(), other.path());
 }
 
 int status_of(const std::function<void()>& body) {
