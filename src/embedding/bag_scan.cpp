@@ -62,7 +62,7 @@ bool find_bad(const int64_t* ids, int64_t count, int64_t rows) {
   const auto feature = scan - scans.begin();
   const FeaturePlace& place = layout.features[static_cast<size_t>(feature)];
   const int64_t* offsets = bags.offsets.data() + feature * bags.local.size();
-  const int64_t bag = std::upper_bound(offsets, offsets + bags.local.size() + 1, at) - offsets - 1;
+  const int64_t bag = std::upper_bound(offsets, offsets + bags.local.size(), at) - offsets - 1;
   throw usage_error("sample {} of the global batch, feature {}: id {} is not in [0, {})",
                     bags.local.begin + bag, place.name, bags.ids[static_cast<size_t>(at)],
                     place.rows);

@@ -155,15 +155,24 @@ void place_cuts(EmbeddingLayout& layout) {
   }
 }
 
-/// Of cut columns: cached slices, whose owners have the same rows in different slots, and slices
-/// whose owners have different rows.
+/// The slices of cut columns of a table in which owners of the same rows have them in different
+/// slots, or together with other rows. All of the table's, because owners of the same rows must
+/// send the same number of sums.
 void choose_ordered(EmbeddingLayout& layout) {
+  const auto columns_cut = [&](const Slice& slice) {
+    const int first = layout.first_feature[static_cast<size_t>(slice.table)];
+    return slice.columns.front().size() != layout.features[static_cast<size_t>(first)].width;
+  };
+  std::vector<char> of_table(layout.table_names.size());
+  for (const OwnerLayout& owner : layout.owners) {
+    for (const Slice& slice : owner.slices) {
+      if (!columns_cut(slice) || (slice.cache < 0 && slice.cuts.empty())) continue;
+      of_table[static_cast<size_t>(slice.table)] = 1;
+    }
+  }
   for (OwnerLayout& owner : layout.owners) {
     for (Slice& slice : owner.slices) {
-      const int first = layout.first_feature[static_cast<size_t>(slice.table)];
-      const int64_t width = layout.features[static_cast<size_t>(first)].width;
-      const bool columns_cut = slice.columns.front().size() != width;
-      slice.ordered = columns_cut && (slice.cache >= 0 || !slice.cuts.empty());
+      slice.ordered = of_table[static_cast<size_t>(slice.table)] != 0 && columns_cut(slice);
     }
   }
 }

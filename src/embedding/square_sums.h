@@ -72,8 +72,8 @@ class RowOrder {
 ///
 /// If the host cannot read the device's memory, it does not know the number of unique rows. It then
 /// sends the largest possible number of sums, which is equal on all owners of the same rows: the
-/// number of ids. If a shard is cached, or its rows are several intervals, the host lists the order
-/// in which sums are sent (PlacedOrder).
+/// number of ids. If a shard of the table is cached, or its rows are several intervals, the host
+/// lists the order in which sums are sent (PlacedOrder), and counts the ids of each interval.
 class SquareSums {
  public:
   SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,

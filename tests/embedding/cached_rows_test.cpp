@@ -55,10 +55,12 @@ void evaluate(ShardedEmbeddings& embeddings, const Context& context, std::vector
   embeddings.drop();
 }
 
-void run_on(Rank& rank, const Plan& plan, const EmbeddingOptions& options, Result& result) {
+void run_on(Rank& rank, const Plan& plan, const EmbeddingOptions& options, bool keeps_sizes,
+            Result& result) {
   const MadeUpBags bags(options.tables);
   Communicator& comm = rank.context.comm;
   ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+  if (keeps_sizes) embeddings.keep_sizes();
   const auto route_batch = [&](size_t batch) {
     route(embeddings, comm, bags, static_cast<int64_t>(batch), samples_of(batch));
   };
@@ -85,11 +87,12 @@ void run_on(Rank& rank, const Plan& plan, const EmbeddingOptions& options, Resul
   if (comm.rank() == 0) result.tensors = tensors;
 }
 
-Result run(const Plan& plan, const EmbeddingOptions& options, DeviceKind device) {
+Result run(const Plan& plan, const EmbeddingOptions& options, DeviceKind device,
+           bool keeps_sizes = false) {
   Result result;
   result.evaluations.resize(static_cast<size_t>(plan.world));
   run_on_threads(plan.world, [&](Communicator& comm) {
-    on_device(device, comm, [&](Rank& rank) { run_on(rank, plan, options, result); });
+    on_device(device, comm, [&](Rank& rank) { run_on(rank, plan, options, keeps_sizes, result); });
   });
   return result;
 }
@@ -211,8 +214,11 @@ TEST_P(RaggedShards, OnAGpuAreTrainedAsOnACpu) {
   const Result on_cpu = run(plan, options, DeviceKind::kCpu);
   options.cached.policy = "lru16";  // with which no slice is resident
   options.cached.fast = "100%";
-  for (const Plan& placed : {plan, cached(plan)}) {
+  Plan half = plan;  // some owners of the same rows have them in slots
+  for (size_t i = 0; i < half.shards.size(); i += 2) half.shards[i].tier = MemoryTier::kCached;
+  for (const Plan& placed : {plan, half, cached(plan)}) {
     const Result on_gpu = run(placed, options, DeviceKind::kCuda);
+    EXPECT_TRUE(run(placed, options, DeviceKind::kCuda, /*keeps_sizes=*/true) == on_gpu);
     for (const auto& [name, expected] : on_cpu.tensors) {
       const std::vector<float>& values = on_gpu.tensors.at(name);
       ASSERT_EQ(values.size(), expected.size());

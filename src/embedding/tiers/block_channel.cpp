@@ -152,7 +152,7 @@ bool BlockChannel::advance(int id, int64_t result) {
   if (result == rest.bytes) return true;
   // The rest of a short transfer begins with a whole block, as O_DIRECT requires.
   const int64_t moved = std::max<int64_t>(0, result) / kBlockBytes * kBlockBytes;
-  if (result == 0 || result > rest.bytes || (moved == 0 && --pending.attempts_left == 0)) {
+  if (result == 0 || (moved == 0 && --pending.attempts_left == 0)) {
     throw run_error("{}: cannot {} {} blocks at block {}: only {} bytes were moved{}", label_, verb,
                     rest.bytes / kBlockBytes, block, std::max<int64_t>(0, result), advice(0));
   }

@@ -77,7 +77,6 @@ class MiddleRecords final : public RecordStore {
       slower->finish();
       for (size_t i = 0; i < positions.size(); ++i) {
         written[positions[i]] = written_here[i];
-        if (!written_here[i]) continue;
         std::memcpy(out + positions[i] * record_bytes, records.data() + i * record_bytes,
                     record_bytes);
       }

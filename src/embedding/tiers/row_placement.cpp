@@ -220,7 +220,7 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
   changes_.resize(caches_.size());
   for (const auto& cache : caches_) cache->map().begin();
   const FastNeed needed = counts() ? count_groups(ids) : place_groups(batch, ids);
-  if (!counts() && needed.bytes == 0) {
+  if (needed.bytes == 0) {
     for (const PlacedOrder& order : orders) list_order(cache(order.cache).map(), order);
   }
   hand_over(batch, /*last=*/true);

@@ -17,7 +17,9 @@ class ArrangedRecords : public ::testing::TestWithParam<int64_t> {
  protected:
   static constexpr int64_t kMany = 20'000;  // about 313 segments of 64 records
 
-  ArrangedRecords() {
+  ArrangedRecords() { SetUpStore(); }
+
+  void SetUpStore() {
     SsdRecordsOptions options = small_segments(folder_.path());
     options.sort_bytes = GetParam() * options.segment_bytes;
     faults_->transfer = [this](const BlockTransfer& transfer) {
@@ -74,6 +76,24 @@ TEST_P(ArrangedRecords, ThatWereWrittenInTheOrderOfRowsDoNotMove) {
   written_ = read_ = 0;
   store_->arrange();
   EXPECT_EQ(written_ + read_, 0);
+}
+
+// The rows of each segment are less than those of the segment before.
+TEST_P(ArrangedRecords, DoNotMoveForAFewRowsInASegmentThatAreNotInOrder) {
+  constexpr int64_t kSegment = 64, kSegments = 20;
+  for (const int64_t descents : {4, 5}) {
+    SetUpStore();
+    Rows rows;
+    for (int64_t segment = kSegments; segment-- > 0;) {
+      for (int64_t i = 0; i < kSegment; ++i) {
+        rows.push_back(segment * kSegment + (i < 2 * descents ? i ^ 1 : i));
+      }
+    }
+    write_version(*store_, rows, kRecordBytes, 0);
+    written_ = read_ = 0;
+    store_->arrange();
+    EXPECT_EQ(written_ + read_ > 0, descents > 4);
+  }
 }
 
 TEST_P(ArrangedRecords, AreArrangedUnderAMiddleTier) {

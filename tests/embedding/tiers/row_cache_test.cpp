@@ -16,29 +16,36 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-/// Counts how often its records are arranged, and notes where they are read to.
+/// What a store was asked for.
+struct Asked {
+  int arranged = 0, cleared = 0;
+  std::vector<std::byte*> read_to;
+};
+
+/// Notes what it is asked for.
 class ArrangedStore final : public RecordStore {
  public:
-  ArrangedStore(std::unique_ptr<RecordStore> records, int& arranged,
-                std::vector<std::byte*>& read_to)
-      : records_(std::move(records)), arranged_(arranged), read_to_(read_to) {}
+  ArrangedStore(std::unique_ptr<RecordStore> records, Asked& asked)
+      : records_(std::move(records)), asked_(asked) {}
   std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
                                          uint8_t* written) override {
-    read_to_.push_back(out);
+    asked_.read_to.push_back(out);
     return records_->start_read(rows, out, written);
   }
   void write(View<const int64_t> rows, const std::byte* records) override {
     records_->write(rows, records);
   }
-  void arrange() override { ++arranged_; }
-  void clear() override { records_->clear(); }
+  void arrange() override { ++asked_.arranged; }
+  void clear() override {
+    ++asked_.cleared;
+    records_->clear();
+  }
   TierTraffic traffic() const override { return records_->traffic(); }
   std::string description() const override { return records_->description(); }
 
  private:
   const std::unique_ptr<RecordStore> records_;
-  int& arranged_;
-  std::vector<std::byte*>& read_to_;
+  Asked& asked_;
 };
 
 /// A cache of one shard over records in memory. Nothing moves unless a test moves it.
@@ -63,8 +70,7 @@ class OneCache : public ::testing::Test {
     return std::make_unique<RowCache>(tools_, nullptr, std::move(shapes), slots, make_clock(),
                                       [rows, this](const SlotRecords& layout) {
                                         return std::make_unique<ArrangedStore>(
-                                            make_memory_records(rows, layout.bytes()), arranged_,
-                                            read_to_);
+                                            make_memory_records(rows, layout.bytes()), asked_);
                                       });
   }
   /// A batch of one row, which is fetched and filled with `value`. Returns what left its slot.
@@ -90,8 +96,7 @@ class OneCache : public ::testing::Test {
     return {from, from + kWidth};
   }
 
-  int arranged_ = 0;
-  std::vector<std::byte*> read_to_;
+  Asked asked_;
   std::unique_ptr<Communicator> comm_ = make_self_comm();
   Rank rank_{*comm_};
   RowTools tools_{rank_.context, *rank_.ops};
@@ -130,11 +135,32 @@ TEST_F(OneCache, RowsThatWereNotUpdatedAreNotWritten) {
   EXPECT_EQ(fetched(*cache, 3), initial);
 }
 
+TEST_F(OneCache, RowsThatWereLoadedIntoSlotsAreWrittenWhenTheyLeave) {
+  const auto cache = make(20, 3);
+  set(*cache, 4, 1);  // has a slot when the others are loaded
+  std::vector<float> values(20 * kWidth);
+  std::iota(values.begin(), values.end(), 100.0f);
+  cache->rows_of(0, [] {})->write(RowArray::kWeights, 0, 20, values.data());
+  std::vector<int64_t> left;
+  for (int64_t row = 10; row < 13; ++row) {
+    const auto evicted = set(*cache, row, 1);
+    ASSERT_NE(evicted, nullptr) << row;
+    left.insert(left.end(), evicted->rows.begin(), evicted->rows.end());
+    cache->write(*evicted);
+  }
+  EXPECT_THAT(left, ::testing::UnorderedElementsAre(0, 1, 4));
+  for (const int64_t row : left) {
+    std::vector<float> read(kWidth);
+    cache->rows_of(0, [] {})->read(RowArray::kWeights, row, 1, read.data());
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), values.begin() + row * kWidth)) << row;
+  }
+}
+
 // Memory that is new for each batch would cost the time of its page faults.
 TEST_F(OneCache, MemoryOfAFetchServesTheNextOne) {
   const auto cache = make(20, 4);
   for (int64_t row = 0; row < 5; ++row) set(*cache, row, 1);
-  EXPECT_THAT(read_to_, ::testing::AllOf(::testing::SizeIs(5), Each(read_to_[0])));
+  EXPECT_THAT(asked_.read_to, ::testing::AllOf(::testing::SizeIs(5), Each(asked_.read_to[0])));
 }
 
 TEST_F(OneCache, MoreRowsThanABufferHoldsAreWrittenAndRead) {
@@ -245,7 +271,12 @@ TEST_F(SharedParts, AreReadTogetherAndEachRecordOnce) {
   EXPECT_EQ(rows_read, 6 * kRows);
   EXPECT_EQ(cache_->store().traffic().read.rows, kRows - kSlots);
   EXPECT_EQ(cache_->store().traffic().written.rows, before) << "nothing changed";
-  EXPECT_EQ(arranged_, 2) << "once for each pass";
+  EXPECT_EQ(asked_.arranged, 2) << "once for each pass";
+}
+
+TEST_F(SharedParts, AreForgottenOnceForAllShards) {
+  for (const auto& shard : shards_) shard->initialise();
+  EXPECT_EQ(asked_.cleared, 1);
 }
 
 TEST_F(SharedParts, MayBeWrittenWithoutTheOthers) {
@@ -260,6 +291,25 @@ TEST_F(SharedParts, MayBeWrittenWithoutTheOthers) {
   EXPECT_THAT(values, Each(0));
   shards_[1]->read(RowArray::kState2, 0, kRows, values.data());
   EXPECT_EQ(wrong_values(values, 5, 0), 0);
+}
+
+TEST_F(OneCache, RowsAreUsedOnlyWhenNothingMoves) {
+  const auto cache = make(20, 3);
+  int settled = 0;
+  const auto rows = cache->rows_of(0, [&] { ++settled; });
+  float values[kWidth] = {};
+  rows->initialise();
+  EXPECT_EQ(settled, 1);
+  rows->read(RowArray::kWeights, 7, 1, values);
+  EXPECT_EQ(settled, 2);
+  rows->write(RowArray::kWeights, 7, 1, values);
+  EXPECT_EQ(settled, 3);
+  SharedRows* const all = rows->shared(RowArray::kWeights).rows;
+  all->begin();
+  EXPECT_EQ(settled, 4);
+  while (all->next().size() > 0) {
+  }
+  EXPECT_EQ(settled, 4);
 }
 
 TEST_F(OneCache, InitialRowsForgetWhatWasWritten) {

@@ -43,6 +43,7 @@ class Gate {
 
 /// What the stores of a placement were asked for.
 struct Calls {
+  Calls() { may_write.open(); }
   void add(const std::string& call) {
     const std::lock_guard lock(mutex);
     list.push_back(call);
@@ -52,6 +53,7 @@ struct Calls {
   std::atomic<int64_t> rows_written = 0, rows_read_twice = 0;
   std::atomic<bool> fails = false;
   Gate reading, may_finish;  ///< the first read that is to be finished, and what it waits for
+  Gate may_write;            ///< what writes wait for
 };
 
 class WatchedRecords final : public RecordStore {
@@ -67,6 +69,7 @@ class WatchedRecords final : public RecordStore {
     return std::make_unique<Read>(*this, store_->start_read(rows, out, written));
   }
   void write(View<const int64_t> rows, const std::byte* records) override {
+    calls_.may_write.await();
     calls_.rows_written += static_cast<int64_t>(rows.size());
     store_->write(rows, records);
   }
@@ -121,7 +124,10 @@ class Placing : public ::testing::Test {
                      [](int64_t slots) { return FastNeed{slots}; });
     }
   }
-  ~Placing() override { calls_.may_finish.open(); }
+  ~Placing() override {
+    calls_.may_finish.open();
+    calls_.may_write.open();
+  }
 
   /// Places a batch of rows of each cache. Its ids stay valid.
   int64_t place(std::vector<int64_t> a, std::vector<int64_t> b = {}) {
@@ -314,9 +320,36 @@ TEST_F(Placing, ABatchThatFillsItsCacheWaitsForTheOneBefore) {
   place({0, 1});
   std::vector<int64_t> full{2, 3, 4, 2};
   const int64_t batch = placement_.place({{0, full.data(), 4, false}});
+  placement_.settle();
+  ASSERT_FALSE(placement_.placed(batch));
   step(false);
-  placement_.await_placed(batch);
+  placement_.settle();  // it waits no longer
+  EXPECT_TRUE(placement_.placed(batch));
   EXPECT_EQ(placement_.fast_needed(batch).bytes, 0);
+}
+
+// Rows that wait to be written take memory. A write may wait for the reads under way, so that the
+// last of the batches gets its rows although its own ones are not written.
+TEST_F(Placing, AtMostSeventeenWritesWaitForTheStore) {
+  calls_.may_finish.open();
+  calls_.may_write.close();
+  std::atomic<int> steps = 0;
+  std::thread stepper([&] {
+    for (int64_t batch = 0; batch < 30; ++batch) {
+      const int64_t row = batch % 6 * 3;
+      place({row, row + 1, row + 2});
+      step(true);
+      ++steps;
+    }
+  });
+  const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  for (int i = 0; i < 500 && steps < 18; ++i) sleep();
+  sleep();
+  EXPECT_EQ(steps, 18) << "the first one writes nothing";
+  calls_.may_write.open();
+  stepper.join();
+  placement_.settle();
+  EXPECT_EQ(calls_.rows_written, 29 * 3);
 }
 
 // Neither the time in which the batch waits for slots, nor that of an earlier one, is work.

@@ -251,6 +251,34 @@ TEST(SlotMap, ARowIsDirtyIfABatchInFlightWithItsLastOneChangedIt) {
   EXPECT_TRUE(evicted->dirty);
 }
 
+// Numbers of batches start anew while the rows of one are pinned and those of another have ended.
+TEST(SlotMap, NewNumbersOfBatchesLeaveRowsPinnedAndClean) {
+  for (const bool updated : {false, true}) {
+    SlotMap map(10, 4, make_clock());
+    for (int64_t batch = 1; batch < kBatchNumbers - 2; ++batch) {
+      map.begin();
+      map.release(false);
+    }
+    changes_of(map, {9}, updated);
+    std::vector<SlotChange> changes;
+    std::vector<int64_t> first = {1, 2}, second = {1, 3};
+    map.begin();
+    EXPECT_EQ(map.place(View<int64_t>(first), changes), 2);
+    map.begin();  // with the first of the new numbers
+    EXPECT_EQ(map.place(View<int64_t>(second), changes), 2);
+    EXPECT_EQ(map.rows_in_batch(), 2);
+    EXPECT_TRUE(map.is_in_batch(1) && map.is_in_batch(3));
+    EXPECT_FALSE(map.is_in_batch(2));
+    map.release(false);
+    map.release(false);
+    changes = changes_of(map, {4, 5, 6, 7});
+    EXPECT_EQ(changes.size(), 4u);
+    for (const SlotChange& change : changes) {
+      EXPECT_EQ(change.dirty, updated && change.evicted == 9) << change.evicted;
+    }
+  }
+}
+
 TEST(SlotMap, SlotsOfABatchAreListedOnce) {
   SlotMap map(100, 10, make_clock());
   map.list_slots();
@@ -288,6 +316,16 @@ TEST(SlotMap, KeptRowsStayWhileOthersPass) {
   changes_of(map, {1, 2});  // row 0 had its slot before
   for (int64_t row = 4; row < 500; row += 2) changes_of(map, {row, row + 1}, true);
   for (int64_t row = 0; row < 3; ++row) EXPECT_GE(map.slot_of(row), 0) << "row " << row;
+}
+
+TEST(SlotMap, KeptRowsStayInAMapThatWasCleared) {
+  SlotMap map(1000, 6, make_clock());
+  map.keep(rows_below(4, 1000));
+  changes_of(map, {0, 1, 2, 3});
+  map.clear();
+  changes_of(map, {0, 1});
+  for (int64_t row = 4; row < 100; row += 2) changes_of(map, {row, row + 1}, true);
+  for (int64_t row = 0; row < 2; ++row) EXPECT_GE(map.slot_of(row), 0) << "row " << row;
 }
 
 TEST(SlotMap, KeptRowsOfSeveralBatchesInFlightStay) {

@@ -48,6 +48,7 @@ class SsdFaults : public ::testing::TestWithParam<bool> {
     faults_->resize = [](int64_t) { return 0; };
     EXPECT_EQ(error_of(ExitCode::kFailure, [&] { read(); }), message);
     EXPECT_EQ(error_of(ExitCode::kFailure, [&] { write(9, {1}); }), message);
+    EXPECT_EQ(error_of(ExitCode::kFailure, [&] { store_->arrange(); }), message);
     EXPECT_EQ(error_of(ExitCode::kFailure, [&] { store_->clear(); }), message);
   }
 
@@ -82,6 +83,33 @@ TEST_P(SsdFaults, AFailedReadIsAnErrorThatNamesTheBlock) {
                            HasSubstr("cannot read"), HasSubstr("at block"),
                            HasSubstr("Input/output error (errno 5)"), HasSubstr("resume")));
   expect_failed_for_good(error);
+}
+
+TEST_P(SsdFaults, OfSeveralErrorsTheFirstIsTold) {
+  write(1);
+  // Of one read.
+  faults_->transfer = [count = 0](const BlockTransfer&) mutable {
+    return Disturbance{.error = ++count == 2 ? EIO : count == 3 ? ENXIO : 0};
+  };
+  EXPECT_THAT(error_of(ExitCode::kFailure, [&] { read(); }), HasSubstr("(errno 5)"));
+  // Of two reads that are under way.
+  SetUpStore();
+  write(1);
+  std::vector<std::unique_ptr<RecordRead>> reads;
+  const Rows rows = row_range(0, 40);
+  std::vector<std::byte> records(rows.size() * kRecordBytes);
+  std::vector<uint8_t> written(rows.size());
+  std::vector<std::string> errors;
+  for (const int error : {EIO, ENXIO}) {
+    disturb(false, 0, {.error = error});
+    reads.push_back(store_->start_read(rows, records.data(), written.data()));
+  }
+  for (const auto& read : reads) {
+    errors.push_back(error_of(ExitCode::kFailure, [&] { read->finish(); }));
+  }
+  EXPECT_THAT(errors[0], HasSubstr("(errno 5)"));
+  EXPECT_THAT(errors[1], HasSubstr("(errno 6)"));
+  expect_failed_for_good(errors[0]);
 }
 
 TEST_P(SsdFaults, AFailedWriteIsAnError) {
