@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -307,6 +309,17 @@ TEST_P(EveryDevice, AStagingBufferRefusesMoreThanItsBytes) {
   EXPECT_EQ(reinterpret_cast<char*>(staging.take<int>(16)) - first, 64);
   EXPECT_THROW(staging.take<char>(1), std::exception);
   EXPECT_EQ(staging.on_device<int>(nullptr), nullptr);
+}
+
+TEST(CpuDevice, NamesTheProcessor) {
+  std::string expected = "cpu: unknown processor";
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name\t: ", 0) != 0) continue;
+    expected = "cpu: " + line.substr(13);
+    break;
+  }
+  EXPECT_EQ(make_cpu_device()->describe(), expected);
 }
 
 TEST(CudaDevices, HaveTheCapabilitiesThatTrainingAsksFor) {

@@ -36,6 +36,14 @@ TEST(Ledger, FreedMemoryLeavesThePeak) {
   EXPECT_EQ(ledger.peak(), 150u);
 }
 
+TEST(Ledger, HoldersOfEqualSizesAreListedByName) {
+  Ledger ledger;
+  for (int i = 0; i < 7; ++i) {
+    ledger.add(&cells[i], 10, std::string(1, "dbgafce"[i]).c_str());
+  }
+  EXPECT_EQ(ledger.holders(), "a 10 B, b 10 B, c 10 B, d 10 B, e 10 B, f 10 B, 1 others 10 B");
+}
+
 TEST(Ledger, NoHoldersReadAsNothing) {
   Ledger ledger;
   EXPECT_EQ(ledger.holders(), "nothing");
