@@ -57,7 +57,7 @@ PartialFile::PartialFile(const std::string& target)
 
 PartialFile::~PartialFile() {
   if (!published_) unlink(name_.c_str());
-  forget();
+  if (slot_ >= 0) names[static_cast<size_t>(slot_)].store(nullptr);
 }
 
 void PartialFile::publish(File& file) {
@@ -72,11 +72,6 @@ void PartialFile::publish(File& file) {
   } catch (const Error&) {
     // The file has its final name already. A folder may be writable but not readable.
   }
-}
-
-void PartialFile::forget() {
-  if (slot_ >= 0) names[static_cast<size_t>(slot_)].store(nullptr);
-  slot_ = -1;
 }
 
 void remove_partial_files_on_signals() {

@@ -1,6 +1,5 @@
 #include "dlrm/core/process_usage.h"
 
-#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <string>
@@ -48,7 +47,7 @@ int64_t peak_share_bytes() {
     if (word == "Rss:") rollup >> resident;
     if (word == "Pss:") rollup >> share;
   }
-  return peak_resident_bytes() - 1024 * std::max<int64_t>(0, resident - share);
+  return peak_resident_bytes() - 1024 * (resident - share);
 }
 
 void CpuUsage::restart() {

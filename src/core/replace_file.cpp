@@ -20,15 +20,11 @@ constexpr size_t kDigits = 8;
 /// Creates a file of a name that nobody can predict. Follows no link and opens no file that is
 /// there. Returns its name.
 std::string create_beside(const std::string& path, std::FILE*& file) {
-  std::random_device random;
-  for (;;) {
-    const std::string name = fmt::format("{}.{:08x}{}", path, random(), kSuffix);
-    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0 && errno == EEXIST) continue;
-    file = fd < 0 ? nullptr : ::fdopen(fd, "w");
-    if (!file) throw run_error("{}: cannot create: {}", path, std::strerror(errno));
-    return name;
-  }
+  const std::string name = fmt::format("{}.{:08x}{}", path, std::random_device()(), kSuffix);
+  const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  file = fd < 0 ? nullptr : ::fdopen(fd, "w");
+  if (!file) throw run_error("{}: cannot create: {}", path, std::strerror(errno));
+  return name;
 }
 
 /// True for devices and pipes, and for /dev/stdout and its like, whatever they lead to. A rename
@@ -37,7 +33,7 @@ bool is_written_in_place(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::file_status target = fs::status(path, error);
-  if (!fs::exists(target) || fs::is_directory(target)) return false;
+  if (!fs::exists(target)) return false;
   if (!fs::is_regular_file(target)) return true;
   const std::string folder = fs::canonical(fs::absolute(path, error).parent_path(), error);
   return fs::is_symlink(fs::symlink_status(path, error)) &&

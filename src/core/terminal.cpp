@@ -35,7 +35,7 @@ bool is_launcher_on_terminal(pid_t process) {
   }
   std::error_code error;
   const std::string errors = std::filesystem::read_symlink(folder + "/fd/2", error).string();
-  return !error && (errors.rfind("/dev/pts/", 0) == 0 || errors.rfind("/dev/tty", 0) == 0);
+  return errors.rfind("/dev/pts/", 0) == 0 || errors.rfind("/dev/tty", 0) == 0;
 }
 
 bool errors_reach_terminal() {

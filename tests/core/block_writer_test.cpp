@@ -1,15 +1,20 @@
 #include "dlrm/core/block_writer.h"
 
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <new>
+#include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "dlrm/core/error.h"
 
-#include "refused_calls.h"
+#include "system_calls.h"
 
 namespace dlrm {
 namespace {
@@ -22,6 +27,16 @@ class Blocks : public ::testing::Test {
     folder_ = mkdtemp(name.data());
   }
   ~Blocks() override { std::filesystem::remove_all(folder_); }
+
+  /// The text of the error of `call`; empty: none.
+  static std::string message(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
 
   std::string folder_;
 };
@@ -52,32 +67,48 @@ TEST_F(Blocks, TellThatAWriteFailed) {
   BlockWriter writer(file, kBytes);
   AlignedBlock block = aligned_block(kBytes);
   writer.write(block, kBytes, 0);
-  const auto message = [](const auto& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
   EXPECT_THAT(message([&] { writer.wait(); }), ::testing::HasSubstr(path + ": cannot write"));
   EXPECT_THAT(message([&] { writer.write(block, kBytes, 0); }), ::testing::HasSubstr(path));
 }
 
-TEST_F(Blocks, TellThatThereIsNoThreadToWriteThem) {
+TEST_F(Blocks, TellThatThereAreTooFewThreadsToWriteThem) {
   const std::string path = folder_ + "/file";
   File file(path, File::Mode::kCreate);
-  const std::string error_text = testing::in_process_with(testing::kNoThreads, [&] {
-    try {
-      BlockWriter writer(file, kBytes);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("it is made");
+  for (int threads = 0; threads < 4; ++threads) {
+    testing::let_threads_start(threads);
+    EXPECT_EQ(message([&] { BlockWriter(file, kBytes); }),
+              path + ": cannot start a thread to write it: Resource temporarily unavailable")
+        << threads;
+  }
+  testing::let_threads_start(4);
+  EXPECT_EQ(message([&] { BlockWriter(file, kBytes); }), "");
+  testing::let_threads_start(-1);
+}
+
+/// The first write fails while others are under way, which end after the caller has seen that.
+TEST_F(Blocks, AreNoLongerWrittenAfterAFailureWhichStays) {
+  File file(folder_ + "/file", File::Mode::kCreate);
+  std::atomic<bool> all_queued{false}, seen{false};
+  int writes = 0;
+  const testing::SystemCalls calls(folder_, [&](const std::string& call) {
+    if (call.rfind("pwrite", 0) != 0) return testing::Disturbance{};
+    const bool first = ++writes == 1;
+    while (!(first ? all_queued : seen)) std::this_thread::yield();
+    return first ? testing::Disturbance{EIO} : testing::Disturbance{};
   });
-  if (error_text.empty()) GTEST_SKIP() << "no filters of system calls here";
-  EXPECT_EQ(error_text,
-            path + ": cannot start a thread to write it: Resource temporarily unavailable");
+  {
+    BlockWriter writer(file, kBytes);
+    AlignedBlock block = aligned_block(kBytes);
+    for (int64_t i = 0; i < BlockWriter::kQueued; ++i) writer.write(block, kBytes, i * 4096);
+    all_queued = true;
+    const std::string expected = folder_ + "/file: cannot write: Input/output error";
+    // There is no room for it until the failed write has ended.
+    EXPECT_EQ(message([&] { writer.write(block, kBytes, 0); }), expected);
+    seen = true;
+    EXPECT_EQ(message([&] { writer.wait(); }), expected);
+    EXPECT_EQ(message([&] { writer.wait(); }), expected);
+  }
+  EXPECT_LE(writes, 4) << "one for each thread";
 }
 
 TEST_F(Blocks, TellThatThereIsNoMemory) {

@@ -28,8 +28,8 @@ TEST(Crc32c, AppendingACrcEqualsAddingItsBytes) {
   }
 }
 
-TEST(Crc32c, BytesBehindTheFirstGibibyteCount) {
-  constexpr size_t kMany = size_t{1} << 30, kAll = kMany + 5;
+TEST(Crc32c, MoreBytesThanAnIntCounts) {
+  constexpr size_t kMany = size_t{1} << 31, kAll = kMany + 5;
   // Pages that are only read take no memory.
   void* const zeros = ::mmap(nullptr, kAll, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -99,6 +99,47 @@ TEST(WriteText, WritesToAPipeInPlaceAndReplacesAFile) {
   fs::remove_all(folder);
 }
 
+TEST(WriteText, AFullDeviceAndAFolderAreNamed) {
+  const auto error_of = [](const std::string& path, const std::string& text) -> std::string {
+    try {
+      write_text(path, text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kFailure);
+      return error.what();
+    }
+    return "none";
+  };
+  const fs::path folder = fs::temp_directory_path() / ("full_" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  const std::string path = folder / "full";
+  fs::create_symlink("/dev/full", path);
+  // The first text is written when the device is closed, the second one before.
+  for (const size_t bytes : {size_t{1}, size_t{1} << 20}) {
+    EXPECT_EQ(error_of(path, std::string(bytes, 'x')),
+              path + ": cannot write: No space left on device");
+  }
+  EXPECT_EQ(error_of(path, ""), "none");
+  EXPECT_EQ(error_of(folder, "x"), folder.string() + ": cannot open: Is a directory");
+  fs::remove_all(folder);
+}
+
+TEST(WriteText, AnOpenFileThatALinkOfProcNamesIsWrittenInPlace) {
+  const fs::path folder = fs::temp_directory_path() / ("linked_" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  const int file = open((folder / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(file, 0);
+  write_text("/proc/self/fd/" + std::to_string(file), "text");
+  EXPECT_EQ(text_of(folder / "file"), "text");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+  // Any other link gives way to a file.
+  fs::create_symlink(folder / "file", folder / "link");
+  write_text(folder / "link", "new");
+  EXPECT_FALSE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(text_of(folder / "file"), "text");
+  close(file);
+  fs::remove_all(folder);
+}
+
 TEST(ReplaceFile, WhatAKillLeftIsRemovedAndNothingElse) {
   const fs::path folder = fs::temp_directory_path() / ("interrupted_" + std::to_string(getpid()));
   fs::create_directory(folder);

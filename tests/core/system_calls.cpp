@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,6 +21,7 @@ namespace dlrm::testing {
 namespace {
 
 std::atomic<SystemCalls*> active{nullptr};
+std::atomic<int> threads_left{-1};
 
 struct Flag {
   int bits;
@@ -103,6 +105,8 @@ Function* real(const char* name) {
 }  // namespace
 
 const cpu_set_t* pretended_cpus = nullptr;
+
+void let_threads_start(int count) { threads_left = count; }
 
 SystemCalls::SystemCalls(const std::string& folder, Choose choose)
     : folder_(folder), choose_(std::move(choose)) {
@@ -289,6 +293,14 @@ int unlink(const char* path) noexcept {
 int remove(const char* path) noexcept {
   REAL(remove);
   return done(NOTED(note(path, "remove {}")), [&] { return real_remove(path); });
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
+                   void* argument) noexcept {
+  REAL(pthread_create);
+  if (dlrm::testing::threads_left == 0) return EAGAIN;
+  if (dlrm::testing::threads_left > 0) --dlrm::testing::threads_left;
+  return real_pthread_create(thread, attributes, run, argument);
 }
 
 int gethostname(char* name, size_t bytes) noexcept {

@@ -8,6 +8,9 @@
 
 namespace dlrm::testing {
 
+/// From now on this program can start so many threads; negative: any number.
+void let_threads_start(int count);
+
 /// What a call of the system does in place of its work.
 struct Disturbance {
   int error = 0;             ///< the call fails with this errno

@@ -68,6 +68,18 @@ void write_foreign_record(const std::string& folder) {
              "token abc\nbeat 000000000007\n");
 }
 
+/// While it lives, this program's folder is another one.
+class WithinFolder {
+ public:
+  explicit WithinFolder(const std::string& folder) { fs::current_path(folder); }
+  ~WithinFolder() { fs::current_path(before_); }
+  WithinFolder(const WithinFolder&) = delete;
+  WithinFolder& operator=(const WithinFolder&) = delete;
+
+ private:
+  const fs::path before_ = fs::current_path();
+};
+
 const std::vector<Scenario>& scenarios() {
   static const std::vector<Scenario> all{
       {"File: write, size, read",
@@ -231,6 +243,14 @@ const std::vector<Scenario>& scenarios() {
          PartialFile partial(folder + "/a");
          File file(partial.name(), File::Mode::kReadWrite);
          file.write("whole", 5, 0);
+         partial.publish(file);
+         return "";
+       }},
+      {"PartialFile of this folder",
+       [](const std::string& folder) {
+         const WithinFolder within(folder);
+         PartialFile partial("a");
+         File file("a.partial", File::Mode::kReadWrite);
          partial.publish(file);
          return "";
        }},

@@ -52,10 +52,8 @@ class PartialFile {
   void publish(File& file);
 
  private:
-  void forget();
-
   std::string target_, name_;
-  int slot_;
+  const int slot_;
   bool published_ = false;
 };
 
