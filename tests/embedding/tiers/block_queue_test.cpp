@@ -1,8 +1,12 @@
 #include <algorithm>
 #include <cerrno>
-#include <set>
+#include <fstream>
+#include <optional>
+#include <string>
 
 #include <gmock/gmock.h>
+#include <pthread.h>
+#include <sys/resource.h>
 
 #include "dlrm/core/file.h"
 
@@ -78,6 +82,45 @@ INSTANTIATE_TEST_SUITE_P(Engines, BlockQueueTest, ::testing::Bool(),
                          [](const ::testing::TestParamInfo<bool>& info) {
                            return info.param ? "uring" : "threads";
                          });
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// Bytes of this process's addresses.
+size_t address_space() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// There is room for the stacks of two threads, then of none.
+TEST(ThreadQueue, HasTheThreadsThatCanStart) {
+  const StoreFolder folder;
+  const std::optional<File> file = File::try_nameless(folder.path() + "/blocks");
+  ASSERT_TRUE(file);
+  pthread_attr_t attributes;
+  size_t stack = 0;
+  ASSERT_EQ(pthread_getattr_default_np(&attributes), 0);
+  ASSERT_EQ(pthread_attr_getstacksize(&attributes, &stack), 0);
+  for (const size_t threads : {2, 0}) {
+    std::string said;
+    const int status = in_child([&] {
+      const rlim_t most = address_space() + stack / 2 + threads * (stack + (size_t{1} << 16));
+      const rlimit limit{most, most};
+      if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
+      try {
+        const auto queue = make_thread_queue(*file, 64);
+        std::vector<Completion> ended;
+        std::vector<std::byte> block(kBlockBytes, std::byte{7});
+        for (int id = 0; id < 20; ++id) queue->start(id, {true, block.data(), kBlockBytes, 0});
+        while (ended.size() < 20) queue->finish(1, ended);
+        return threads > 0;
+      } catch (const Error& error) {
+        return threads == 0 && std::string(error.what()).rfind("cannot start a thread for", 0) == 0;
+      }
+    });
+    EXPECT_EQ(status, 0) << threads;
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace dlrm::testing
