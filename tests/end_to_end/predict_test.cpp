@@ -82,6 +82,16 @@ TEST_F(Predicting, LabelsAreThoseOfTheData) {
             0);
 }
 
+TEST_F(Predicting, IsDoneWhetherTrainingEndsWithAnEvaluationOrNot) {
+  const std::string without = " --set eval.at_end=false --set output.directory=";
+  ASSERT_EQ(train(1, "--predict two.csv" + without + "predicted").code, 0);
+  ASSERT_EQ(train(1, "--eval-only" + without + "evaluated").code, 0);
+  for (const char* folder : {"predicted", "evaluated"}) {
+    const auto summary = nlohmann::json::parse(read_file(path(folder) / "summary.json"));
+    EXPECT_EQ(summary["eval"]["samples"], read_csv(path("two.csv")).samples.size()) << folder;
+  }
+}
+
 TEST_F(Predicting, SlicesAreThoseOfAnyNumberOfRanks) {
   const auto slices_of = [&](int ranks) {
     const std::string folder = "sliced" + std::to_string(ranks);

@@ -102,6 +102,11 @@ TEST_F(Resuming, ANewRunInAFolderWithCheckpointsIsRefused) {
   EXPECT_FALSE(fs::exists(path("ckpt/step_000000010")));
 }
 
+TEST_F(Resuming, OverwritingNothingMakesNoFolderOfCheckpoints) {
+  ASSERT_EQ(train(1, "--overwrite --set train.steps=2 --set checkpoint.directory=none").code, 0);
+  EXPECT_FALSE(fs::exists(path("none")));
+}
+
 TEST_F(Resuming, ResumingWithAnotherModelNamesTheKey) {
   ASSERT_EQ(train(1, kSave).code, 0);
   const Outcome outcome = train(1, "--resume --set train.seed=5");

@@ -143,6 +143,16 @@ TEST_F(OneRun, TheSummaryHasTheLoadsOfItsPlan) {
   EXPECT_GT(s.plan.at("lookup_imbalance"), 1);
 }
 
+TEST(Summary, BytesOfEachKindAreAddedAndSubtractedApart) {
+  SentBytes sent{5, 70};
+  sent += SentBytes{100, 2000};
+  EXPECT_EQ(sent.by_embeddings, 105);
+  EXPECT_EQ(sent.between_nodes, 2070);
+  const SentBytes rest = sent - SentBytes{1, 20};
+  EXPECT_EQ(rest.by_embeddings, 104);
+  EXPECT_EQ(rest.between_nodes, 2050);
+}
+
 TEST(Summary, StagesHaveTheMostOfAnyRank) {
   run_on_threads(3, [](Communicator& comm) {
     std::map<std::string, double> own = {{"both ways", comm.rank() + 1.5},
