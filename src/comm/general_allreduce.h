@@ -58,12 +58,8 @@ class GeneralAllreduce final : public Call {
       combine_own_part();
       exchange_ = gather_parts();
       gathering_ = true;
-      return exchange_.done() && finish();
+      return false;
     }
-    return finish();
-  }
-
-  bool finish() {
     if constexpr (!kSame) {
       const W* wire = values();
       for (size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<T>(wire[i]);

@@ -27,7 +27,7 @@ bool NodeGather::step() {
   if (!pending_.poll()) return false;
   if (!within_node_) {
     within_node_ = true;
-    if (own_size() == 1 || foreign_bytes_ == 0) return true;
+    if (own_size() == 1) return true;
     pending_ = comm_.start_exchange(within_node());
     if (!pending_.poll()) return false;
   }

@@ -2,12 +2,15 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "dlrm/comm/device_comm.h"
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/device/device.h"
+#include "dlrm/wire/message_bytes.h"
 
 #include "comm/progress_engine.h"
 
@@ -68,6 +71,51 @@ TEST(CallRecords, OfOneRankAreTheSame) {
   EXPECT_EQ(entered_by(*comm, [&] { comm->allreduce_max(integers); }), "allreduce_max 24");
   EXPECT_EQ(entered_by(*comm, [&] { comm->barrier(); }), "barrier 0");
   EXPECT_EQ(comm->describe(), "alone");
+}
+
+TEST(CallRecords, OfADeviceCommunicatorAreTheSame) {
+  const auto host = make_self_comm();
+  const auto device = make_cpu_device();
+  const auto wire = make_device_comm(*host, *device);
+  const auto last = [&] {
+    std::string found;
+    wire->engine()->monitor().each_call_log([&](const CallLog& log) {
+      if (log.entered() == 0) return;
+      const CallLog::Entry call = log.call(log.entered());
+      found += std::string(call.name) + " " + std::to_string(call.bytes);
+    });
+    return found;
+  };
+  EXPECT_EQ(last(), "");
+  std::vector<float> floats(5, 1);
+  std::vector<double> doubles(5, 1);
+  wire->start_allreduce<float>(floats).wait();
+  EXPECT_EQ(last(), "allreduce 20");
+  wire->start_allreduce<double>(doubles).wait();
+  EXPECT_EQ(last(), "allreduce 40");
+  wire->start_allreduce<float>({}).wait();
+  EXPECT_EQ(last(), "allreduce 0");
+}
+
+/// Progress is what the watchdog looks for: each call that is entered, and each part that ends.
+TEST(CallRecords, CountAsProgress) {
+  const auto alone = make_self_comm();
+  std::vector<float> floats(5, 1);
+  alone->start_allreduce<float>(floats).wait();
+  alone->barrier();
+  EXPECT_EQ(alone->engine()->monitor().progress(), 2u);
+  run_on_threads(3, [](Communicator& comm) {
+    // Larger sums take two exchanges.
+    constexpr size_t kMost = kOneExchangeBytes / 2 / sizeof(float);
+    uint64_t before = comm.engine()->monitor().progress();
+    for (const auto& [count, parts] : {std::pair<size_t, uint64_t>{kMost, 1}, {kMost + 1, 2}}) {
+      std::vector<float> data(count, 1);
+      comm.allreduce<float>(data);
+      const uint64_t now = comm.engine()->monitor().progress();
+      EXPECT_EQ(now - before, 1 + parts + 1) << count;
+      before = now;
+    }
+  });
 }
 
 TEST(CallRecords, EndWithTheirCommunicator) {

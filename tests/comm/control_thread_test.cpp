@@ -97,14 +97,23 @@ TEST(ControlThreadDeath, ASilentRankEndsTheJobWithATable) {
               "error: rank 0 no longer answers.*\n<send 3 to 0: 3>\n<abort 3>\n");
 }
 
+TEST(ControlThread, ItsCallsMayTakeAsLongAsTheWatchdogWaits) {
+  EXPECT_EQ(seconds_of_a_poll(0), 300);
+  EXPECT_EQ(seconds_of_a_poll(2), 10);
+  EXPECT_EQ(seconds_of_a_poll(60), 60);
+}
+
 TEST(ControlThread, ReportsEndOnceAllMessagesHaveLeft) {
   auto channel = std::make_unique<RecordingChannel>();
+  RecordingChannel& messages = *channel;
+  messages.leaves_at = 4;
   ControlThread control(0, 2, std::move(channel),
                         std::make_shared<ProgressEngine>(WaitPolicy::kSpin));
   const Trace trace;
   control.start_watchdog(60, trace);
   control.stop_reports();
   control.stop();
+  EXPECT_GE(messages.asked, 4);
 }
 
 }  // namespace

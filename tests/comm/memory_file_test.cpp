@@ -127,6 +127,9 @@ TEST(MemoryFile, OfAPeerThatCannotBeMappedSaysWhy) {
 #endif
   EXPECT_EQ(in_process_with({{SYS_openat, EACCES}}, mapped), path + ": Permission denied");
   EXPECT_EQ(in_process_with({{SYS_openat, ENOENT}}, mapped), "given back");
+  std::string why;
+  EXPECT_EQ(map_peer_memory(::getpid(), memory.file, memory.inode, kBytes + 1, why), nullptr);
+  EXPECT_EQ(why, path + " is another rank's memory");
   close_memory_file(memory);
 }
 

@@ -40,7 +40,7 @@ class RecordingChannel final : public ControlChannel {
   }
   bool all_sent() override {
     say("all sent?");
-    return true;
+    return ++asked >= leaves_at;
   }
   bool receive(Message& message) override {
     if (incoming.empty()) return false;
@@ -55,6 +55,8 @@ class RecordingChannel final : public ControlChannel {
   std::vector<Message> incoming;  ///< what receive() returns, in this order
   std::map<int, int> waiting;     ///< messages to a rank that have not left
   int progress = 0;
+  int asked = 0;      ///< whether all messages have left
+  int leaves_at = 1;  ///< at which question they have
 
  private:
   void say(const std::string& what) const {

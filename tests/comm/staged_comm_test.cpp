@@ -240,9 +240,16 @@ TEST_P(StagedComm, SumsOnTwoStreamsKeepTheirHostMemoryApart) {
 
 TEST(DeviceComm, WithoutNcclTheCommunicatorIsStaged) {
   const std::shared_ptr<Device> device = make_cpu_device();
+  ::testing::internal::CaptureStderr();
   run_on_threads(2, [&](Communicator& host) {
     EXPECT_EQ(make_device_comm(host, *device)->describe(), "staged");
   });
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const std::string warning =
+      "GPUs exchange through the host (comm: staged), which is slow: rank 0: ";
+  const size_t said = log.find(warning);
+  EXPECT_NE(said, std::string::npos) << log;
+  EXPECT_EQ(log.find(warning, said + 1), std::string::npos) << "rank 0 alone says it: " << log;
 }
 
 TEST(DeviceComm, TheObstacleToNcclIsNamed) {

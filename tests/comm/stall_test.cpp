@@ -251,6 +251,15 @@ TEST(FindStall, AReportThatNeverArrivedIsNotRead) {
   EXPECT_FALSE(find_stall(ranks, 300).found);
 }
 
+TEST(FindStall, APausedRankThatIsSilentForTheTimeoutIsFound) {
+  std::vector<PeerReport> ranks = {rank(0, 0, "a", {}), rank(1, 0, "b", {})};
+  ranks[1].report.paused = 1;
+  ranks[1].seconds_ago = 299.9;
+  EXPECT_FALSE(find_stall(ranks, 300).found);
+  ranks[1].seconds_ago = 300;
+  EXPECT_TRUE(find_stall(ranks, 300).found);
+}
+
 TEST(FindStall, OneSecondLessThanTheTimeoutIsNoSilence) {
   std::vector<PeerReport> ranks = {rank(0, 0, "a", {}), rank(1, 0, "b", {})};
   ranks[1].seconds_ago = 299;

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,21 @@ TEST(StoppedRanks, AreThoseOfThisJobThatAreStopped) {
   EXPECT_EQ(find_stopped_ranks(), (std::map<int, std::string>{{5, five.name()}}));
   two.stop();
   EXPECT_EQ(find_stopped_ranks(), (std::map<int, std::string>{{2, two.name()}, {5, five.name()}}));
+  ::unsetenv("PMIX_NAMESPACE");
+}
+
+TEST(StoppedRanks, AreAlsoThoseThatADebuggerStops) {
+  ::setenv("PMIX_NAMESPACE", kJob.c_str(), 1);
+  const Idle four(kJob, "4");
+  const auto process = static_cast<pid_t>(std::stoi(four.name()));
+  if (::ptrace(PTRACE_SEIZE, process, nullptr, nullptr) != 0) {
+    ::unsetenv("PMIX_NAMESPACE");
+    GTEST_SKIP() << "no debuggers here";
+  }
+  EXPECT_TRUE(find_stopped_ranks().empty());
+  ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, process, nullptr, nullptr), 0);
+  ::waitpid(process, nullptr, 0);
+  EXPECT_EQ(find_stopped_ranks(), (std::map<int, std::string>{{4, four.name()}}));
   ::unsetenv("PMIX_NAMESPACE");
 }
 
@@ -115,6 +131,15 @@ TEST(WaitLimitDeath, ALimitThatEndedOrWasReplacedDoesNotCount) {
                   },
                   std::chrono::milliseconds(400)),
               testing::ExitedWithCode(7), "^$");
+}
+
+TEST(WaitLimit, EachLowerRankThatRunsHasThreeSecondsToEndFirst) {
+  using std::chrono::seconds;
+  EXPECT_EQ(WaitLimit::turn_of(0, {}), seconds(0));
+  EXPECT_EQ(WaitLimit::turn_of(2, {}), seconds(6));
+  EXPECT_EQ(WaitLimit::turn_of(2, {{0, "a"}}), seconds(3));
+  EXPECT_EQ(WaitLimit::turn_of(2, {{0, "a"}, {1, "b"}}), seconds(0));
+  EXPECT_EQ(WaitLimit::turn_of(2, {{2, "c"}, {5, "d"}}), seconds(6));
 }
 
 TEST(WaitLimitDeath, AStoppedRankIsNamedAndLowerOnesHaveTheirTurn) {

@@ -108,6 +108,50 @@ TEST(Watchdog, OtherRanksWaitForBothJudges) {
   EXPECT_TRUE(found.alarm->rank0_is_silent);
 }
 
+TEST(Watchdog, HigherRanksGiveLowerOnesTwoLooksEach) {
+  Monitor monitor;
+  Trace trace;
+  Watchdog watchdog(4, 5, nullptr, monitor);
+  watchdog.start(kTimeout, trace);
+  const Found found = look(watchdog, [&] { monitor.count_progress(); });
+  ASSERT_TRUE(found.alarm);
+  // Two ranks before it, looks a quarter of the timeout apart, and its own second look.
+  EXPECT_GE(found.seconds, kTimeout * (1 + 4 * 0.25 + 0.25));
+}
+
+/// This thread does not run for longer than the timeout. That counts as one interval of 0.1 s.
+TEST(Watchdog, TimeInWhichAProcessIsStoppedDoesNotCount) {
+  for (const int ranks : {1, 2}) {
+    Monitor monitor;
+    Trace trace;
+    Watchdog watchdog(0, ranks, nullptr, monitor);
+    watchdog.start(kTimeout, trace);
+    EXPECT_FALSE(watchdog.check());
+    for (const int milliseconds : {600, 110, 110}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      if (ranks == 2) monitor.count_progress();
+      EXPECT_FALSE(watchdog.check()) << ranks << " ranks";
+    }
+  }
+}
+
+TEST(Watchdog, TheFirstPageOfAReportReplacesTheOneBefore) {
+  Monitor monitor;
+  Trace trace;
+  Watchdog watchdog(0, 2, nullptr, monitor);
+  watchdog.start(kTimeout, trace);
+  RankReport more = page_of(1, 2);
+  more.comm_count = 1;
+  more.comms[0].id = 20;
+  more.comms[0].entered = 1;
+  watchdog.receive(1, page_of(0, 2));
+  watchdog.receive(1, more);
+  watchdog.receive(1, page_of(0, 1));  // that communicator is gone
+  const Found found = look(watchdog, [&] { monitor.count_progress(); });
+  ASSERT_TRUE(found.alarm);
+  EXPECT_EQ(found.alarm->table.find("communicator"), std::string::npos) << found.alarm->table;
+}
+
 /// What rank `rank` of `size` sends with its first report. It has entered `calls` on each of
 /// `comms` communicators.
 std::vector<RecordingChannel::Sent> first_report(int rank, int size, int comms, int calls,

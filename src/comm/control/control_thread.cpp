@@ -26,6 +26,10 @@ constexpr double kUnwatchedPollSeconds = 300;
 
 }  // namespace
 
+double seconds_of_a_poll(double timeout) {
+  return timeout > 0 ? std::max(kLeastPollSeconds, timeout) : kUnwatchedPollSeconds;
+}
+
 ControlThread::ControlThread(int rank, int size, std::unique_ptr<ControlChannel> channel,
                              std::shared_ptr<ProgressEngine> engine, WaitLimit* limit)
     : rank_(rank),
@@ -83,17 +87,17 @@ void ControlThread::end_all(ExitCode code, const std::string& text) {
 void ControlThread::run() {
   for (;;) {
     if (limit_) {
-      const double timeout = watchdog_.timeout();
       limit_->begin(WaitLimit::Who::kControlThread, "MPI in its watchdog",
-                    timeout > 0 ? std::max(kLeastPollSeconds, timeout) : kUnwatchedPollSeconds);
+                    seconds_of_a_poll(watchdog_.timeout()));
     }
     poll();
     if (limit_) limit_->end(WaitLimit::Who::kControlThread);
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, kPollInterval, [&] { return stopping_ || !own_requests_.empty(); });
     if (stopping_) return;
-    for (JobEnd::Request& request : own_requests_) job_end_.add(std::move(request));
-    own_requests_.clear();
+    for (JobEnd::Request& request : std::exchange(own_requests_, {})) {
+      job_end_.add(std::move(request));
+    }
   }
 }
 

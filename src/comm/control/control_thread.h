@@ -18,6 +18,9 @@
 
 namespace dlrm::comm {
 
+/// The limit for the MPI calls of one poll with a watchdog of this timeout; 0: not started.
+double seconds_of_a_poll(double timeout);
+
 /// A rank's control thread. It runs the watchdog and ends the process when the job ends, whatever
 /// the main thread is doing. The public functions are for other threads.
 class ControlThread {

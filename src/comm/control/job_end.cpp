@@ -66,7 +66,6 @@ void JobEnd::advance() {
     return;
   }
   if (!asked_rank0_) ask_rank0();
-  channel_->make_progress();
   // One rank after another, so that only the lowest one alive prints its text.
   if (now - first_request_ >= kRank0Timeout + rank_ * kRankInterval) end_without_rank0();
 }

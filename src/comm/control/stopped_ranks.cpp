@@ -32,10 +32,8 @@ std::string variable(const std::string& environment, const std::string& name) {
 
 /// The state letter follows the program's name, which may contain anything.
 bool is_stopped(const std::string& stat) {
-  const size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
-  const char state = stat[name_end + 2];
-  return state == 'T' || state == 't';
+  const size_t name_end = stat.rfind(')') + 1;
+  return stat.compare(name_end, 2, " T") == 0 || stat.compare(name_end, 2, " t") == 0;
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 #include "wait_limit.h"
 
-#include <chrono>
 #include <iterator>
-#include <map>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -74,12 +71,15 @@ void WaitLimit::run() {
   }
 }
 
-/// Ends the process if all lower ranks that could have ended first had the time to. `late` is the
-/// time since the deadline.
+std::chrono::nanoseconds WaitLimit::turn_of(int rank, const std::map<int, std::string>& stopped) {
+  const auto lower = std::distance(stopped.begin(), stopped.lower_bound(rank));
+  return (rank - lower) * kTurn;
+}
+
+/// `late` is the time since the deadline.
 void WaitLimit::end_in_turn(const Limit& limit, int64_t late) const {
   const std::map<int, std::string> stopped = find_stopped_ranks();
-  const auto lower = std::distance(stopped.begin(), stopped.lower_bound(rank_));
-  if (late < (rank_ - lower) * (kTurn / 1ns)) return;
+  if (late < turn_of(rank_, stopped) / 1ns) return;
   std::vector<std::string> causes;
   for (const auto& [rank, process] : stopped) {
     causes.push_back(fmt::format("rank {} is stopped (process {})", rank, process));

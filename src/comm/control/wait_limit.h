@@ -1,8 +1,10 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -27,6 +29,9 @@ class WaitLimit {
   /// Replaces the limit that `who` has begun before.
   void begin(Who who, const char* what, double seconds);
   void end(Who who);
+  /// After that time beyond its limit rank `rank` ends: all lower ranks that are not stopped had
+  /// the time to end first.
+  static std::chrono::nanoseconds turn_of(int rank, const std::map<int, std::string>& stopped);
 
  private:
   struct Limit {

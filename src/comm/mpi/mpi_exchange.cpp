@@ -81,7 +81,6 @@ MpiExchange::LocalBlocks MpiExchange::local_blocks() const {
     if (q == rank_ || !is_local(q) || !is_transferred(send_bytes(q))) continue;
     ++blocks.readers;
     blocks.largest = std::max(blocks.largest, send_bytes(q));
-    if (send_bytes(q) == 0) continue;
     blocks.begin = std::min(blocks.begin, send_offset(q));
     blocks.end = std::max(blocks.end, send_offset(q) + send_bytes(q));
   }

@@ -1,6 +1,9 @@
 #include "mpi_nodes.h"
 
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
+#include <system_error>
 #include <vector>
 
 #include "dlrm/core/error.h"
@@ -16,12 +19,11 @@ constexpr const char* kRanksPerNode = "DLRM_RANKS_PER_NODE";
 int ranks_per_node() {
   const char* text = std::getenv(kRanksPerNode);
   if (!text || *text == 0) return 0;
-  char* end = nullptr;
-  const long value = std::strtol(text, &end, 10);
-  if (*end != 0 || value < 1 || value > 1 << 20) {
-    throw usage_error("{} is '{}': it must be a positive number of ranks", kRanksPerNode, text);
-  }
-  return static_cast<int>(value);
+  int value = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, value);
+  if (error == std::errc() && rest == end && value > 0) return value;
+  throw usage_error("{} is '{}': it must be a positive number of ranks", kRanksPerNode, text);
 }
 
 }  // namespace

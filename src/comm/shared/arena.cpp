@@ -127,7 +127,6 @@ void* Arena::allocate_small(size_t bytes) {
   if (number < 0) return nullptr;
   small_.push_back(number);
   Segment& segment = segments_[static_cast<size_t>(number)];
-  segment.free.clear();
   segment.free.emplace(0, segment.memory.bytes);
   return register_block(number, allocate_in(segment, bytes), bytes);
 }
@@ -187,7 +186,7 @@ ArenaAddress Arena::address_of(const void* pointer, size_t bytes) const {
   const int number = std::prev(after)->second;
   const Segment& segment = segments_[static_cast<size_t>(number)];
   const auto offset = static_cast<size_t>(begin - segment.memory.data);
-  if (offset > segment.memory.bytes || bytes > segment.memory.bytes - offset) return {};
+  if (offset + bytes > segment.memory.bytes) return {};
   return {number, segment.generation, offset};
 }
 

@@ -51,7 +51,7 @@ std::byte* ArenaView::map(ArenaAddress address) {
   Mapping& mapping = mappings_[address.segment()];
   const uint32_t generation = entry.generation.load();
   const size_t bytes = entry.bytes.load();
-  if (address.is_null() || generation != address.generation() || address.offset() >= bytes) {
+  if (generation != address.generation() || address.offset() >= bytes) {
     throw run_error("shared memory: rank {} has given back what it offered", rank_);
   }
   mapping.data = open(entry.file.load(), entry.inode.load(), bytes);

@@ -1,5 +1,6 @@
 #include "shared_memory_group.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -23,7 +24,7 @@ bool agree(MPI_Comm world, const std::string& mine, std::string& why) {
   check_mpi(MPI_Comm_rank(world, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(world, &size), "MPI_Comm_size");
   char text[kReasonBytes] = "";
-  std::strncpy(text, mine.c_str(), kReasonBytes - 1);
+  std::snprintf(text, sizeof text, "%s", mine.c_str());
   std::vector<char> all(static_cast<size_t>(size) * kReasonBytes);
   check_mpi(MPI_Allgather(text, kReasonBytes, MPI_CHAR, all.data(), kReasonBytes, MPI_CHAR, world),
             "MPI_Allgather");

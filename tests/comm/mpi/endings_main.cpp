@@ -64,7 +64,7 @@ void suspended(World& world) {
   }
 }
 
-void one_ends(World& world, int rank, ExitCode code, const char* text) {
+void one_ends(World& world, int rank, ExitCode code, const std::string& text) {
   world.comm().barrier();
   if (world.rank() == rank) {
     std::printf("last line on stdout\n");
@@ -223,6 +223,7 @@ const std::map<std::string, std::function<void(World&)>> kEndings = {
     {"orderly", orderly},
     {"one-usage", [](World& w) { one_ends(w, 1, ExitCode::kUsage, "rank one says no"); }},
     {"zero-failure", [](World& w) { one_ends(w, 0, ExitCode::kFailure, "rank zero says no"); }},
+    {"one-long", [](World& w) { one_ends(w, 1, ExitCode::kFailure, std::string(5000, 'x')); }},
     {"one-done", [](World& w) { one_ends(w, 1, ExitCode::kDone, ""); }},
     {"all-stopped", [](World& w) { w.end_all(ExitCode::kStopped, "stopped after step 7"); }},
     {"all-done", [](World& w) { w.end_all(ExitCode::kDone, ""); }},

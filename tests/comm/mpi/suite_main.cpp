@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
 #include <unistd.h>
 
 #include "dlrm/comm/device_comm.h"
@@ -17,7 +18,10 @@
 #include "dlrm/comm/world.h"
 #include "dlrm/core/file.h"
 
+#include "../device_suite.h"
 #include "../suite.h"
+#include "comm/control_group.h"
+#include "comm/local_ranks.h"
 #include "comm/mpi/mpi_comm.h"
 #include "comm/mpi/mpi_nodes.h"
 #include "comm/progress_engine.h"
@@ -153,12 +157,81 @@ void check_sums_without_shared_memory(World& world) {
   comm->barrier();
 }
 
+/// Blocks that lie far apart in the sender's ordinary memory are sent one by one.
+void check_blocks_far_apart(Communicator& comm) {
+  constexpr int64_t kApart = 12 << 20, kBytes = 3000;
+  const auto ranks = static_cast<size_t>(comm.size());
+  // The system provides only the pages that are written to.
+  const std::unique_ptr<char[]> from(new char[ranks * kApart]);
+  std::vector<char> to(ranks * kBytes);
+  ExchangeLayout layout = ExchangeLayout::packed(std::vector<int64_t>(ranks, kBytes),
+                                                 std::vector<int64_t>(ranks, kBytes));
+  const auto value = [&](int sender, size_t receiver) {
+    return static_cast<char>(static_cast<size_t>(sender) * ranks + receiver + 1);
+  };
+  for (size_t q = 0; q < ranks; ++q) {
+    layout.send_offsets[q] = static_cast<int64_t>(q) * kApart;
+    std::fill_n(from.get() + layout.send_offsets[q], kBytes, value(comm.rank(), q));
+  }
+  const int64_t before = comm.shared_memory_peak();
+  comm.alltoallv(from.get(), to.data(), layout);
+  for (size_t i = 0; i < to.size(); ++i) {
+    const char expected = value(static_cast<int>(i / kBytes), static_cast<size_t>(comm.rank()));
+    if (to[i] != expected) throw run_error("rank {}: byte {} is wrong", comm.rank(), i);
+  }
+  const int64_t taken = comm.shared_memory_peak() - before;
+  if (taken > 10 << 20) throw run_error("rank {} copies {} bytes", comm.rank(), taken);
+}
+
+/// All ranks of the machine together may use the CPUs that any of them may use.
+void check_cpus_of_all_ranks(Communicator& comm) {
+  cpu_set_t before, one;
+  sched_getaffinity(0, sizeof before, &before);
+  CPU_ZERO(&one);
+  for (int cpu = 0, left = comm.rank() % CPU_COUNT(&before); !CPU_COUNT(&one); ++cpu) {
+    if (CPU_ISSET(cpu, &before) && left-- == 0) CPU_SET(cpu, &one);
+  }
+  sched_setaffinity(0, sizeof one, &one);
+  const std::vector<int> nodes(static_cast<size_t>(comm.size()), 0);
+  const comm::LocalRanks found =
+      comm::find_local_ranks(MPI_COMM_WORLD, comm::NodeLayout(View<const int>(nodes), comm.rank()));
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const cpu_set_t& of_rank : comm.allgather(one)) CPU_OR(&all, &all, &of_rank);
+  sched_setaffinity(0, sizeof before, &before);
+  const double expected = std::min<double>(CPU_COUNT(&all), comm::ControlGroup::cpus());
+  if (found.cpus != expected || found.size != comm.size() || !found.all_ranks) {
+    throw run_error("rank {} finds {} CPUs, not {}", comm.rank(), found.cpus, expected);
+  }
+}
+
+/// Each device has one that shares its memory.
+void check_devices_that_share(Communicator& comm) {
+  const std::shared_ptr<Device> first = make_cpu_device(), second = make_cpu_device();
+  Device& shared = comm.shared_memory(*first);
+  if (&comm.shared_memory(*first) != &shared || &comm.shared_memory(*second) == &shared) {
+    throw run_error("rank {}: devices share a device", comm.rank());
+  }
+}
+
+void check_staged_calls(Communicator& host) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::unique_ptr<Communicator> wire =
+      make_device_comm(host, *device, {.kind = DeviceCommKind::kStaged});
+  test::check_device_everything({host, *wire, *device}, true);
+}
+
 void check(World& world) {
   Trace trace;
   world.start_watchdog(20, trace);
+  check_blocks_far_apart(world.comm());
   test::check_everything(world.comm());
+  check_staged_calls(world.comm());
   check_staged_barrier(world.comm());
+  check_devices_that_share(world.comm());
+  if (world.size() > 1) check_cpus_of_all_ranks(world.comm());
   const bool one_node = world.comm().nodes().back() == 0;
+  if (one_node && world.comm().node_layout()) throw run_error("one node needs no layout");
   if (one_node && !std::getenv("DLRM_SHARED_MEMORY")) {
     check_steady_state_allocates_nothing(world.comm());
     check_staged_calls_allocate_nothing(world.comm());
@@ -201,6 +274,7 @@ void check_across_machines(int node, int place) {
   const auto comm = comm::make_mpi_comm(
       all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), nodes, group);
   test::check_everything(*comm);
+  check_staged_calls(*comm);
   for (const int64_t count : {1025, 50001}) {
     compare_with_threads(*comm, count, DType::kFloat32);
     compare_with_threads(*comm, count, DType::kBFloat16);

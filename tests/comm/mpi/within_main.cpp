@@ -1,6 +1,7 @@
 // MPI belongs to this program: worlds of some of its ranks come and go, and MPI goes on after them.
 #include <cstdio>
 #include <exception>
+#include <memory>
 
 #include "dlrm/comm/world.h"
 
@@ -32,6 +33,15 @@ void check_world_of(int group, int key) {
   world.finish();
 }
 
+/// A communicator may outlive its world and MPI.
+std::unique_ptr<Communicator> duplicate_of_a_world() {
+  World world(RunningMpi{MPI_Comm_c2f(MPI_COMM_WORLD)}, kTimeout);
+  std::unique_ptr<Communicator> made = world.comm().duplicate();
+  made->barrier();
+  world.finish();
+  return made;
+}
+
 void expect_mpi_is_required() {
   try {
     World world(RunningMpi{0}, kTimeout);
@@ -61,6 +71,7 @@ int main(int argc, char** argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     dlrm::check(rank, size);
+    const auto kept = dlrm::duplicate_of_a_world();
     MPI_Finalize();
     dlrm::expect_mpi_is_required();
   } catch (const std::exception& error) {
