@@ -66,23 +66,23 @@ bool continues(const Chain& chain, const BlockCopy& first, const BlockCopy& b) {
   return b.rows == first.rows && (b.accumulate || !chain.listed);
 }
 
-/// A block joins the chain of its place if it overlaps no block of another chain before it.
-/// Otherwise it gets a later launch than all chains that it may overlap.
+/// A block joins the chain of its place if that is the last one that it may overlap. What it writes
+/// the first block of the chain writes too, so the chain follows the others that it overlaps.
+/// Otherwise the block gets a later launch than all chains that it may overlap.
 std::vector<Chain> chains(View<const BlockCopy> blocks) {
   std::vector<Written> places;  // one per chain
   std::vector<Chain> all;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const Written place = written(blocks[i]);
-    int level = 0, met = 0;
+    int level = 0;
     size_t last = 0;
     for (size_t c = 0; c < all.size(); ++c) {
       if (blocks[i].disjoint && blocks[all[c].blocks.front()].disjoint) continue;
       if (!may_meet(places[c], place)) continue;
       level = std::max(level, all[c].level + 1);
       last = c;
-      ++met;
     }
-    if (met == 1 && continues(all[last], blocks[all[last].blocks.front()], blocks[i])) {
+    if (level > 0 && continues(all[last], blocks[all[last].blocks.front()], blocks[i])) {
       all[last].blocks.push_back(i);
       all[last].listed |= blocks[i].dst_rows != nullptr;
       continue;
