@@ -162,7 +162,6 @@ void activate(Activation curve, const Matrix& p, const float* bias, const Matrix
 
 void activate_backward(Activation curve, const Matrix& y, const Matrix& z, const Matrix& dy,
                        cudaStream_t stream) {
-  if (curve == Activation::kNone) return;
   const Matrix& from = from_z(curve) ? z : y;
   const Extents all = extents({dy, from});
   with_curve(curve, [&]<Activation kAct>() {

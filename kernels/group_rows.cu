@@ -24,7 +24,7 @@ __global__ void list_starts_kernel(Grouping<Key> all) {
   for (int from = 0; from < all.list_count; from += kThreads) {
     const int i = from + static_cast<int>(threadIdx.x);
     int64_t ids = 0;
-    if (i < all.list_count && all.lists[i].bags > 0) {
+    if (i < all.list_count) {
       ids = all.lists[i].offsets[all.lists[i].bags] - all.lists[i].offsets[0];
     }
     int64_t sum = 0;
@@ -75,7 +75,6 @@ __global__ void write_keys_kernel(Grouping<Key> all) {
   }
   for (int64_t k = ids + warp * 32 + lane_of(); k < list.capacity; k += warps * 32) {
     all.keys[list.slot + k] = all.end;
-    all.bags[list.slot + k] = 0;
   }
 }
 

@@ -129,7 +129,6 @@ __device__ inline int64_t row_at(const FilterPart& part, int64_t k) {
 __global__ void bag_lengths_kernel(FilterList all) {
   const WarpBags bags = warp_bags(all);
   const int64_t bag = bags.mine();
-  if (blockIdx.x == 0 && threadIdx.x == 0) all.starts[all.bags] = all.kept[all.bags] = 0;
   if (bag >= bags.part.bags) return;
   all.starts[bags.part.first_bag + bag] =
       bags.part.lengths != nullptr ? bags.part.lengths[bag] : bags.part.length;

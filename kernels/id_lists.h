@@ -67,9 +67,11 @@ struct FilterList {
 };
 
 uint32_t filter_blocks(int64_t bags);
-/// starts[b] = number of ids of bag b. The caller replaces them by their exclusive sums.
+/// starts[b] = number of ids of bag b. The caller replaces them by their exclusive sums. The last
+/// entry is not written.
 void bag_lengths(const FilterList& list, uint32_t blocks, cudaStream_t stream);
-/// kept[b] = number of ids kept of bag b. The caller replaces them by their exclusive sums.
+/// kept[b] = number of ids kept of bag b. The caller replaces them by their exclusive sums. The
+/// last entry is not written.
 void count_kept(const FilterList& list, uint32_t blocks, cudaStream_t stream);
 void write_kept(const FilterList& list, uint32_t blocks, cudaStream_t stream);
 

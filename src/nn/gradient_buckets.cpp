@@ -48,7 +48,6 @@ void GradientBuckets::poll() {
 }
 
 void GradientBuckets::finish_first() {
-  if (buckets_.empty()) return;
   DLRM_CHECK(started_ > 0, "gradients of the last layers were never complete");
   buckets_.front().pending.wait(context_.stream);
 }

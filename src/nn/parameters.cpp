@@ -184,7 +184,6 @@ void Parameters::queue_held_gradients() {
 
 void Parameters::sum_held_gradients() {
   if (held_from_ >= 0) buckets_.ready_from(held_from_);
-  held_from_ = -1;
 }
 
 void Parameters::finish_flag() { buckets_.finish_first(); }
@@ -197,8 +196,6 @@ void Parameters::poll() { buckets_.poll(); }
 
 void Parameters::finish_gradients() {
   if (in_fused_update_) return;
-  queue_held_gradients();
-  sum_held_gradients();
   buckets_.finish();
   float* flag = skip_update_flag();
   if (!flag) return;

@@ -24,7 +24,7 @@ class GradientBuckets {
   void ready_from(int64_t offset);
   void poll();
   /// The first element of the bucket that is complete first, the last elements of the array.
-  int64_t first_begin() const { return buckets_.empty() ? 0 : buckets_.front().begin; }
+  int64_t first_begin() const { return buckets_.front().begin; }
   /// Makes the context's stream wait for the sum of that bucket, which must be complete.
   void finish_first();
   /// The same for the bucket that is complete last.

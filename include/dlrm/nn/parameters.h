@@ -80,8 +80,8 @@ class Parameters {
   void finish_joined();
   /// Moves allreduces in flight on.
   void poll();
-  /// Waits for the sums over ranks. On a device, raises skip_update_flag() if a sum or a value is
-  /// not finite.
+  /// Waits for the sums over ranks, which have all been started. On a device, raises
+  /// skip_update_flag() if a sum or a value is not finite.
   void finish_gradients();
   /// On a device, one float of its memory; otherwise null. update() changes nothing if it is not 0.
   /// It is summed over the ranks with the first bucket of gradients: if one rank raises it before
@@ -132,7 +132,8 @@ class Parameters {
   int64_t first_gradient_ = 0;  // of the first tensor, in gradients_
   int64_t held_before_ = 0;     // gradients of tensors before this element are held back
   std::vector<LinearBackward> held_;  // without input gradients
-  int64_t held_from_ = -1;  // gradients from this element on are complete with held_; -1: none are
+  // Gradients from this element on are complete with held_, in every step; -1: none are held back.
+  int64_t held_from_ = -1;
   OptimizerStep step_;
   bool in_fused_update_ = false;  // gradients are applied as soon as they are complete
   int64_t applied_from_ = 0;      // gradients from this element on have been applied

@@ -21,8 +21,7 @@ class Dot final : public Interaction {
       copied_ = vectors_.width();
       before_ = row_stride(device_, copied_) - copied_;
       stride_ = row_stride(device_, before_ + copied_ + width_);
-      dz_ = make_buffer(stride_);
-      ops_.fill_zero(dz_.data(), static_cast<int64_t>(dz_.bytes()));
+      dz_ = make_buffer(stride_);  // zeros
     }
     z_ = make_buffer(stride_);
   }

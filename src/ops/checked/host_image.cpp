@@ -21,7 +21,7 @@ void HostImage::read(const Matrix& from, void* to) {
 Copy HostImage::of(const Matrix& m) {
   Copy copy(m.rows, m.cols, m.type);
   if (m.rows <= 0 || m.cols <= 0) return copy;
-  if (m.stride > 0 || m.rows == 1) {
+  if (m.stride > 0) {
     read(m, copy.matrix().data);
     return copy;
   }

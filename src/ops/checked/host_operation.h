@@ -68,12 +68,6 @@ class HostOperation {
     });
     return shape;
   }
-  /// True if a tolerance needs the sums over magnitudes.
-  bool has_sums() const {
-    bool any = false;
-    visit([&](const char*, Role, const auto&, const Tolerance& t) { any = any || t.terms > 0; });
-    return any;
-  }
   std::vector<Result> results() const {
     std::vector<Result> all;
     visit([&](const char* name, Role role, const auto& operand, const Tolerance& tolerance) {
