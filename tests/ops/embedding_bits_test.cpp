@@ -244,12 +244,18 @@ TEST_P(EmbeddingBits, SegmentsHoldOnlyTheIdsWithinACapacity) {
 TEST_P(EmbeddingBits, ASetFlagSkipsTheUpdate) {
   const float flag = 1;
   for (OptimizerStep step : every_rule(kSparse)) {
-    step.skip_update = &flag;
-    std::vector<Shard> list;
-    list.emplace_back(Table(9, 5, DType::kFloat32, 1), 2500, true, 2);
-    const Table before = list[0].table;
-    update(*ops, step, list);
-    EXPECT_TRUE(list[0].table.same_bits(before));
+    for (const bool on_host : {false, true}) {
+      step.skip_update = &flag;
+      std::vector<Shard> list;
+      list.emplace_back(Table(9, 5, DType::kFloat32, 1), 2500, true, 2);
+      list.emplace_back(Table(60, 8, DType::kFloat32, 3), 40, false, 4);  // no long runs
+      const Table before[] = {list[0].table, list[1].table};
+      std::vector<ShardUpdate> updates = updates_of(list, step.rule);
+      for (ShardUpdate& u : updates) u.table.on_host = on_host;
+      ops->group_rows_of(updates, [] {});
+      ops->embedding_bag_updates(step, updates, [] {});
+      for (size_t s = 0; s < 2; ++s) EXPECT_TRUE(list[s].table.same_bits(before[s])) << s;
+    }
   }
 }
 
