@@ -3,12 +3,10 @@
 namespace dlrm::checked {
 
 void HostImage::bytes(void* to, const void* from, size_t count) {
-  stream_.synchronize();
   transfer_.to_host(to, from, count);
 }
 
 void HostImage::read(const Matrix& from, void* to) {
-  stream_.synchronize();
   if (size_of(from.type) == sizeof(float)) {
     transfer_.read_rows(static_cast<const float*>(from.data), from.stride, from.rows, from.cols,
                         static_cast<float*>(to));

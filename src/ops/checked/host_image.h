@@ -13,7 +13,7 @@ namespace dlrm::checked {
 /// copy is made after the work queued on the stream so far.
 class HostImage {
  public:
-  HostImage(Device& device, Stream& stream) : stream_(stream), transfer_(device, stream) {}
+  HostImage(Device& device, Stream& stream) : transfer_(device, stream) {}
 
   Copy of(const Matrix& m);
   Copy of(const MatrixView<const float>& m) { return of(read_only(m)); }
@@ -37,7 +37,6 @@ class HostImage {
  private:
   void read(const Matrix& from, void* to);
 
-  Stream& stream_;
   Transfer transfer_;
 };
 

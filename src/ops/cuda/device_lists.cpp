@@ -20,14 +20,6 @@ size_t room_for(size_t bytes) { return std::max(kSmallest, std::bit_ceil(bytes))
 
 DeviceLists::DeviceLists(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-DeviceLists::~DeviceLists() {
-  try {
-    stream_.synchronize();
-  } catch (const Error&) {
-    // A failed device has already reported its error and runs nothing more.
-  }
-}
-
 const void* DeviceLists::place(const void* list, size_t bytes) {
   if (bytes == 0) return nullptr;
   const uint64_t hash = hash_bytes(list, bytes);
@@ -76,7 +68,7 @@ DeviceLists::Entries::iterator DeviceLists::with_room(size_t bytes) {
     }
     // No entry has this size. Erases an entry of another size, so that their number is bounded.
     for (at = std::prev(entries_.end()); at != entries_.begin(); --at) {
-      if (at->stays || !at->uploaded->reached()) continue;
+      if (at->stays) continue;
       forget(at);
       entries_.erase(at);
       break;

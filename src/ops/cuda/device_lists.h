@@ -19,8 +19,6 @@ namespace dlrm {
 class DeviceLists {
  public:
   DeviceLists(Device& device, Stream& stream);
-  /// Waits for the stream: uploads may still read the memory to be freed.
-  ~DeviceLists();
   DeviceLists(const DeviceLists&) = delete;
   DeviceLists& operator=(const DeviceLists&) = delete;
 

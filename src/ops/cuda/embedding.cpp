@@ -28,9 +28,7 @@ void group_with_keys(const cuda::GroupingLists& of, Scratch& scratch, DeviceList
   all.shard_runs = scratch.of<int64_t>("runs of shards", all.shard_count);
   all.tile_runs = scratch.of<uint32_t>("runs of tiles", tiles + 1);
   kernels::write_keys(all, of.first_block.back(), stream);
-  if (of.capacity == 0) {
-    DLRM_CUDA_CHECK(cudaMemsetAsync(all.tile_runs, 0, sizeof(uint32_t), stream));
-  } else {
+  if (of.capacity > 0) {
     Key* sorted = scratch.of<Key>("sorted keys of rows", of.capacity);
     uint32_t* sorted_bags = scratch.of<uint32_t>("sorted bags of rows", of.capacity);
     const size_t bytes =
