@@ -86,6 +86,7 @@ TEST(StreamQueues, AreThoseOfTheFile) {
       {"more samples", {"model.bottom_mlp=[96, 8]"}, 700},
       {"more samples, cross", {cross}, 600},
       {"two ahead", {"routing.depth=2", "train.wire={forward: fp16, backward: bf16}"}},
+      {"over the link", {"memory.tables={whole: host, both: host}"}},
   };
   std::string text;
   for (const Case& one : cases) {

@@ -135,6 +135,21 @@ std::vector<Execution> gpus() {
 INSTANTIATE_TEST_SUITE_P(Gpu, UploadedLists, testing::ValuesIn(gpus()), execution_name);
 
 #ifdef DLRM_SIMT
+TEST_P(UploadedLists, AListOfACaptureIsThereWhenTheCallReturns) {
+  int64_t next = 0;
+  const auto waits_for_a_list = [&] {
+    const uint64_t before = simt::counters().host_waits;
+    lists.of(numbers(++next, 50));
+    return simt::counters().host_waits - before;
+  };
+  waits_for_a_list();
+  const uint64_t apart = waits_for_a_list();
+  ASSERT_TRUE(queue->begin_capture());
+  waits_for_a_list();  // makes a stream
+  EXPECT_EQ(waits_for_a_list(), apart + 1);
+  queue->abandon_capture();
+}
+
 /// Its memory is allocated during the capture, for which CUDA waits for all that was queued.
 TEST_P(UploadedLists, MessagesMoveWhileAListIsUploadedDuringACapture) {
   std::atomic<bool> moved = false, over = false;
