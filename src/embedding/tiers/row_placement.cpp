@@ -61,11 +61,10 @@ void RowPlacement::stop() {
   writer_.stop();
 }
 
-RowCache& RowPlacement::add(std::unique_ptr<RowCache> cache,
-                            std::function<FastNeed(int64_t)> bytes_for) {
+void RowPlacement::add(std::unique_ptr<RowCache> cache,
+                       std::function<FastNeed(int64_t)> bytes_for) {
   caches_.push_back(std::move(cache));
   bytes_for_.push_back(std::move(bytes_for));
-  return *caches_.back();
 }
 
 void RowPlacement::fail(std::exception_ptr error) {

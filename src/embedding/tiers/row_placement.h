@@ -40,7 +40,7 @@ class RowPlacement {
 
   /// Adds a slice's cache. `bytes_for` returns the fast memory that gives it a number of slots.
   /// Call it before the first place().
-  RowCache& add(std::unique_ptr<RowCache> cache, std::function<FastNeed(int64_t)> bytes_for);
+  void add(std::unique_ptr<RowCache> cache, std::function<FastNeed(int64_t)> bytes_for);
   RecordStream* stream() const { return stream_.get(); }
   RowCache& cache(int number) const { return *caches_[static_cast<size_t>(number)]; }
 

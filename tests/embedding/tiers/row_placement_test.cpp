@@ -308,6 +308,21 @@ TEST_F(Placing, WithoutLookaheadABatchWaitsForTheReleaseOfTheOneBefore) {
   EXPECT_EQ(second[0], 1);  // the second slot
 }
 
+// The one that polls goes on, and learns about the error.
+TEST_F(Placing, ABatchThatAnErrorHoldsUpCountsAsPlaced) {
+  place({0, 1});
+  std::vector<int64_t> full{2, 3, 4};
+  const int64_t batch = placement_.place({{0, full.data(), 3, false}});
+  EXPECT_FALSE(placement_.placed(batch));
+  calls_.fails = true;
+  calls_.may_finish.open();
+  for (int i = 0; i < 3000 && !placement_.placed(batch); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(placement_.placed(batch));
+  EXPECT_THROW(placement_.await_placed(batch), Error);
+}
+
 TEST_F(Placing, TellsTheFastMemoryThatABatchNeeds) {
   calls_.may_finish.open();
   const int64_t batch = place({1, 2, 3, 4, 5, 5}, {1});
