@@ -21,7 +21,7 @@
 namespace dlrm {
 namespace {
 
-enum class Reads { kWhole, kInterrupted, kFailing };
+enum class Reads { kWhole, kInterrupted, kSingle, kFailing };
 std::atomic<Reads> reads{Reads::kWhole};
 std::atomic<int64_t> bytes_read{0}, bytes_read_in_place{0};
 std::atomic<int> started{0}, most_started{1 << 20};
@@ -42,6 +42,7 @@ extern "C" ssize_t read(int fd, void* data, size_t bytes) {
     }
     bytes = std::min<size_t>(bytes, 1 + static_cast<size_t>(calls) % 1000);
   }
+  if (dlrm::reads == dlrm::Reads::kSingle) bytes = std::min<size_t>(bytes, 1);
   const ssize_t got = syscall(SYS_read, fd, data, bytes);
   dlrm::bytes_read += std::max<ssize_t>(0, got);
   return got;
@@ -109,6 +110,15 @@ TEST_F(TextReading, InterruptedAndShortReadsChangeNothing) {
   write("a.tsv", all);
   write("a.gz", gzipped(all) + gzipped(all));
   reads = Reads::kInterrupted;
+  EXPECT_EQ(text(path("a.tsv")), all);
+  EXPECT_EQ(text(path("a.gz")), all + all);
+}
+
+TEST_F(TextReading, MayComeByteByByte) {
+  const std::string all = text_of(generated_lines(10, 1));
+  write("a.tsv", all);
+  write("a.gz", gzipped(all) + gzipped(all) + std::string(3, '\0'));
+  reads = Reads::kSingle;
   EXPECT_EQ(text(path("a.tsv")), all);
   EXPECT_EQ(text(path("a.gz")), all + all);
 }

@@ -109,6 +109,10 @@ TEST_P(FiniteOnADevice, NothingIsEvaluatedWithEmbeddingsThatAreNotFinite) {
     TargetList targets;
     EXPECT_THAT(error_of([&] { trainer.infer(probabilities, targets); }),
                 HasSubstr("embeddings of a batch, or weights, are not finite"));
+    // The next batch is judged by itself.
+    trainer.initialise();
+    route(trainer, config, comm, 0);
+    EXPECT_EQ(error_of([&] { trainer.infer(probabilities, targets); }), "");
   });
 }
 
