@@ -124,8 +124,6 @@ class TextInput::Impl {
       if (held_ == 0) refill();
       padded_ = true;
     }
-    while (held_ < 2 && refill()) {
-    }
     if (held_ == 0) return false;
     if (padded_ || !at_member()) {
       throw usage_error("{}: damaged gzip file: bytes after its end that are not gzip", path_);
