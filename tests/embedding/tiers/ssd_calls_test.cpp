@@ -49,6 +49,10 @@ Function* real(const char* name) {
 }  // namespace
 }  // namespace dlrm::testing
 
+#ifndef LIBURING_NOEXCEPT  // before liburing 2.6
+#define LIBURING_NOEXCEPT
+#endif
+
 // This program's own functions of these names precede those of the libraries.
 extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   const int error = dlrm::testing::note("fallocate", fmt::format(" {} bytes at {}", bytes, offset));
@@ -65,7 +69,8 @@ extern "C" int posix_fadvise(int fd, off_t offset, off_t bytes, int advice) noex
                                                                            advice);
 }
 
-extern "C" int io_uring_queue_init(unsigned entries, io_uring* ring, unsigned flags) noexcept {
+extern "C" int io_uring_queue_init(unsigned entries, io_uring* ring,
+                                   unsigned flags) LIBURING_NOEXCEPT {
   const int error = dlrm::testing::note("ring", fmt::format(" of {}, flags {:#x}", entries, flags));
   if (error != 0) return -error;
   return dlrm::testing::real<int(unsigned, io_uring*, unsigned)>("io_uring_queue_init")(
@@ -73,19 +78,20 @@ extern "C" int io_uring_queue_init(unsigned entries, io_uring* ring, unsigned fl
 }
 
 extern "C" int io_uring_register_buffers(io_uring* ring, const iovec* memory,
-                                         unsigned count) noexcept {
+                                         unsigned count) LIBURING_NOEXCEPT {
   dlrm::testing::note("buffers", fmt::format(" {}", count));
   return dlrm::testing::real<int(io_uring*, const iovec*, unsigned)>("io_uring_register_buffers")(
       ring, memory, count);
 }
 
-extern "C" int io_uring_register_files(io_uring* ring, const int* files, unsigned count) noexcept {
+extern "C" int io_uring_register_files(io_uring* ring, const int* files,
+                                       unsigned count) LIBURING_NOEXCEPT {
   dlrm::testing::note("files", fmt::format(" {}", count));
   return dlrm::testing::real<int(io_uring*, const int*, unsigned)>("io_uring_register_files")(
       ring, files, count);
 }
 
-extern "C" int io_uring_submit_and_wait(io_uring* ring, unsigned count) noexcept {
+extern "C" int io_uring_submit_and_wait(io_uring* ring, unsigned count) LIBURING_NOEXCEPT {
   const int error = dlrm::testing::note("wait", "");
   if (error != 0) return -error;
   return dlrm::testing::real<int(io_uring*, unsigned)>("io_uring_submit_and_wait")(ring, count);
