@@ -1,4 +1,5 @@
 #include <functional>
+#include <random>
 
 #include "bags.h"
 #include "ops/reference/reference_ops.h"
@@ -366,6 +367,26 @@ TEST(Checked, WhatLayersAddToProductsIsChecked) {
       EXPECT_NO_THROW(checked->linear_backward_update(
           step_of(OptimizerRule::kSgd), backward, {aside, {}, {}, {}}, {calls.bias, {}, {}, {}}));
     }
+  }
+}
+
+/// Their error is that of the large sum. It is more than that of the small difference.
+TEST(Checked, LargeSumsWithoutALargeBiasPass) {
+  Machine machine;
+  auto checked = make_checked_ops(make_cpu_ops(*machine.device, *machine.stream, 2),
+                                  *machine.device, *machine.stream);
+  constexpr int64_t kInner = 1000;
+  for (const float sign : {1.0f, -1.0f}) {
+    Cells x(4, kInner), w(3, kInner), y(4, 3);
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> uniform(0.5f, 1.5f);
+    for (int64_t c = 0; c < kInner; ++c) {
+      for (int64_t r = 0; r < 4; ++r) x.set(r, c, uniform(random));
+      for (int64_t r = 0; r < 3; ++r) w.set(r, c, sign * uniform(random));
+    }
+    const std::vector<float> bias(3, -sign * static_cast<float>(kInner));
+    EXPECT_NO_THROW(
+        checked->linear_forward(x.matrix(), w.matrix(), bias, Activation::kNone, y.matrix(), {}));
   }
 }
 
