@@ -144,8 +144,10 @@ bool has_fixed_cut(Strategy strategy) {
 double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options,
                   const CostModel& cost, const std::vector<Strategy>& strategies) {
   if (whole_memory(options) <= 0) return 0;
-  double room = whole_memory(options) - common_bytes(config, plan.world) - cost.checkpoint_bytes();
-  const int64_t local = largest_part(config.train.global_batch_size, plan.world);
+  const int64_t batch = config.train.global_batch_size;
+  const int64_t local = largest_part(batch, plan.world);
+  double room = whole_memory(options) - common_bytes(config, plan.world, batch / plan.world) -
+                cost.checkpoint_bytes();
   for (size_t t = 0; t < strategies.size(); ++t) {
     const TableConfig& table = config.model.tables[t];
     if (!has_fixed_cut(strategies[t]) || cut_of(strategies[t], table, plan.world).rows < 2)
@@ -175,6 +177,18 @@ void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy
   }
 }
 
+/// If the batch is no multiple of the ranks, some have a sample more, and less room for shards.
+void add_samples(const RunConfig& config, int world, int ranks_per_unit, Balance& balance) {
+  const int64_t batch = config.train.global_batch_size, few = batch / world;
+  if (batch % world == 0) return;
+  const double more = common_bytes(config, world, few + 1) - common_bytes(config, world, few);
+  for (int unit = 0; unit < balance.world(); ++unit) {
+    const Range ranks = {unit * ranks_per_unit, (unit + 1) * ranks_per_unit};
+    const bool any = (batch * ranks.end / world - batch * ranks.begin / world) > few * ranks.size();
+    if (any) balance.add(unit, 0, more);
+  }
+}
+
 /// On what tables are placed, and how.
 struct Units {
   int ranks = 1;  ///< of a unit, which is a rank or a node
@@ -200,6 +214,7 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     may_cut.push_back(strategies[t] == Strategy::kAuto ? 1 : 0);
   }
   Balance balance(cost.world(), shard_room(config, plan, options, cost, strategies));
+  add_samples(config, world, units.ranks, balance);
   for (size_t t = 0; t < strategies.size(); ++t) {
     if (!has_fixed_cut(strategies[t])) continue;
     place_fixed(config, cost, static_cast<int>(t), strategies[t], balance, plan);

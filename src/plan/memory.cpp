@@ -254,15 +254,14 @@ double library_bytes(const RunConfig& config) {
   return plans_for_gpu(config) ? kGpuLibraryBytes : 0;
 }
 
-double common_bytes(const RunConfig& config, int world) {
-  const int64_t local = largest_part(config.train.global_batch_size, world);
-  double bytes = dense_bytes(config) + activation_bytes(config, local) +
-                 local_exchange_bytes(config, local) + input_bytes(config, local) +
+double common_bytes(const RunConfig& config, int world, int64_t local_batch) {
+  double bytes = dense_bytes(config) + activation_bytes(config, local_batch) +
+                 local_exchange_bytes(config, local_batch) + input_bytes(config, local_batch) +
                  library_bytes(config);
   const DType gradient = config.sent_types().backward;
   for (const TableConfig& table : config.model.tables) {
     if (pools_locally(table, table.rows, world)) continue;
-    bytes += real(local) * real(table.features.size()) * real(table.dim) *
+    bytes += real(local_batch) * real(table.features.size()) * real(table.dim) *
              message_float_bytes(vector_types(config, table, table.rows, table.dim, gradient));
   }
   return bytes;

@@ -104,8 +104,8 @@ double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int6
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, int world, const double* held, const ModelTypes& types);
 
-/// All memory that every rank needs in addition to its shards, at its largest local batch, if no
-/// table is cut.
-double common_bytes(const RunConfig& config, int world);
+/// All memory that a rank of `local_batch` samples needs in addition to its shards, if no table is
+/// cut.
+double common_bytes(const RunConfig& config, int world, int64_t local_batch);
 
 }  // namespace dlrm

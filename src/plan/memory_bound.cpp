@@ -12,6 +12,7 @@
 #include "bound.h"
 #include "division.h"
 #include "exchange.h"
+#include "linear_program.h"
 #include "memory.h"
 
 namespace dlrm {
@@ -20,20 +21,25 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Ranks with this many parts or more have the same prices.
 constexpr int kMostParts = 2;
+/// Of tables with at most so many rows, parts count as whole rows.
+constexpr int64_t kFewRows = 256;
 constexpr int kHalvings = 8;
 constexpr double kEnough = 1.003;
 constexpr double kAlike = 1.002;
-constexpr int kMostPivots = 2000;
+/// A sample counts in the linear program if it needs more than this share of the fullest rank.
+constexpr double kMatters = 0.01;
 /// Rounding.
 constexpr double kTiny = 1e-9;
 
-/// Parts of a table of similar width, or its copies. Sums are those of all parts of a table that is
-/// divided so.
+/// Parts of a table of similar width, or its copies, on ranks with so many parts or more. Sums are
+/// those of all parts of a table that is divided so.
 struct Way {
   size_t table = 0;
+  int parts = 1;
   double seconds = 0;  ///< beside the time of a shard for each part
   double bytes = 0;
-  double largest = 1;  ///< part, as a share of the table
+  double smallest = 0;  ///< part, as a share of the table
+  double largest = 1;
 };
 
 /// Tables of one shape.
@@ -42,12 +48,18 @@ struct Tables {
   int count = 0;
 };
 
-/// What a rank needs for a part. Other columns of the same rows may share its ids.
+/// Ranks with as many samples, and the room that these leave.
+struct Ranks {
+  int count = 0;
+  double room = 0;
+};
+
+/// What a rank needs for a part with so much of the ids of its rows, of which other columns may
+/// have the rest.
 double part_bytes(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width,
-                  int world, const ModelTypes& types) {
-  const double ids =
-      routed_bytes(config, table, rows, config.train.global_batch_size, world, types.key_bytes) *
-      static_cast<double>(width) / static_cast<double>(table.dim);
+                  double of_ids, int world, const ModelTypes& types) {
+  const double ids = of_ids * routed_bytes(config, table, rows, config.train.global_batch_size,
+                                           world, types.key_bytes);
   const double buffers =
       ids + owner_exchange_bytes(config, table, rows, width, world, types.gradient);
   if (config.memory.tier_of(table.name) == MemoryTier::kCached) return buffers;
@@ -73,15 +85,21 @@ class Ways {
   Ways(const RunConfig& config, const CostModel& cost, double seconds, double most)
       : config_(config), cost_(cost), seconds_(seconds), most_(most), types_(model_types(config)) {}
 
-  void add(size_t t, const TableConfig& table, double message_bytes) {
+  void add_parts(size_t t, const TableConfig& table) {
+    for (int parts = 1; parts <= kMostParts; ++parts) {
+      for (int64_t widest = table.dim; widest > 0; widest /= 2) add_parts(t, table, widest, parts);
+    }
+  }
+  /// Copies, which need no `counted` bytes.
+  void add_copy(size_t t, const TableConfig& table, double counted) {
     const double world = cost_.world();
-    for (int64_t widest = table.dim; widest > 0; widest /= 2) add_parts(t, table, widest);
-    add({t, (cost_.replica(table) - cost_.shard_seconds()) * world,
-         copy_bytes(table) * world - message_bytes * world, 1 / world});
+    for (int parts = 1; parts <= kMostParts; ++parts) {
+      add({t, parts, (cost_.replica(table) - cost_.shard_seconds()) * world,
+           (copy_bytes(table) - counted) * world, 1 / world, 1 / world});
+    }
   }
   const std::vector<Way>& all() const { return ways_; }
 
- private:
   double copy_bytes(const TableConfig& table) const {
     const int64_t local = config_.train.global_batch_size / cost_.world();
     double bytes = replicated_gradient_bytes(config_, table, cost_.world()) +
@@ -91,53 +109,88 @@ class Ways {
            state_bytes(config_.train.sparse_optimizer.type, table.rows, table.dim);
   }
 
+  /// What the rank of a part of a table needs at least. More rows need more, unless they begin to
+  /// return vectors of all bags, or are all rows.
+  double least_part_bytes(const TableConfig& table) const {
+    double least = kInfinity;
+    std::set<int64_t> counts = most_listed(table);
+    counts.insert({0, table.rows - 1});
+    for (const int64_t count : counts) {
+      for (const int64_t width : {int64_t{1}, std::min<int64_t>(table.dim, 2)}) {
+        least = std::min(least, part_bytes(config_, table, std::min(count + 1, table.rows), width,
+                                           1, cost_.world(), types_));
+      }
+    }
+    return least;
+  }
+
+ private:
+  /// For each feature, the most rows that do not return vectors of all bags.
+  std::set<int64_t> most_listed(const TableConfig& table) const {
+    std::set<int64_t> counts;
+    for (const FeatureConfig& feature : table.features) {
+      counts.insert(most_that(table.rows, [&](int64_t count) {
+        return returned_share(config_.routing.mode, feature.hotness, {0, count}, table.rows) < 1;
+      }));
+    }
+    return counts;
+  }
+
   /// Parts of at most `widest` columns and more than half as many. Those with more rows cost less
   /// and need less for each row, because they return fewer partial vectors, except where they begin
   /// to return vectors of all bags.
-  void add_parts(size_t t, const TableConfig& table, int64_t widest) {
-    const int world = cost_.world();
+  void add_parts(size_t t, const TableConfig& table, int64_t widest, int parts) {
     const int64_t narrowest = widest / 2 + 1;
     // An even number of columns may need less than one column fewer.
     const int64_t even = std::min(narrowest + narrowest % 2, widest);
     const auto bytes_of = [&](int64_t count, int64_t width) {
-      return part_bytes(config_, table, count, width, world, types_);
+      const double of_ids = static_cast<double>(width) / static_cast<double>(table.dim);
+      return part_bytes(config_, table, count, width, of_ids, cost_.world(), types_);
     };
-    const int64_t rows = most_that(table.rows, [&](int64_t count) {
-      return cost_.shard(table, count, narrowest) <= seconds_ * (1 + kTiny) &&
-             std::min(bytes_of(count, narrowest), bytes_of(count, even)) <= most_ * (1 + kTiny);
-    });
-    if (rows == 0) return;
-    std::set<int64_t> counts{rows};
-    for (const FeatureConfig& feature : table.features) {
-      const int64_t listed = most_that(table.rows, [&](int64_t count) {
-        return returned_share(config_.routing.mode, feature.hotness, {0, count}, table.rows) < 1;
+    const double seconds = (seconds_ - (parts - 1) * cost_.shard_seconds()) * (1 + kTiny);
+    const auto most_rows = [&](int64_t width, int64_t other) {
+      return most_that(table.rows, [&](int64_t count) {
+        return cost_.shard(table, count, width) <= seconds &&
+               std::min(bytes_of(count, width), bytes_of(count, other)) <= most_ * (1 + kTiny);
       });
-      if (listed > 0 && listed < rows) counts.insert(listed);
-    }
+    };
+    const int64_t rows = most_rows(narrowest, even);
+    if (rows == 0) return;
+    const std::set<int64_t> listed = most_listed(table);
     const auto share = [&](int64_t count, int64_t width) {
       return static_cast<double>(count) / static_cast<double>(table.rows) *
              static_cast<double>(width) / static_cast<double>(table.dim);
     };
-    Way way{t, kInfinity, kInfinity, share(rows, widest)};
+    const bool few = table.rows <= kFewRows;
+    Way way{t, parts, kInfinity, kInfinity, few ? share(1, narrowest) : 0, 0};
     for (int64_t width = narrowest; width <= widest; ++width) {
+      const int64_t most = few ? most_rows(width, width) : rows;
+      if (most == 0) continue;
+      way.largest = std::max(way.largest, share(most, width));
+      std::set<int64_t> counts{most};
+      for (const int64_t count : listed) {
+        if (count > 0 && count < most) counts.insert(count);
+      }
       for (const int64_t count : counts) {
         const double seconds = cost_.shard(table, count, width) - cost_.shard_seconds();
         way.seconds = std::min(way.seconds, seconds / share(count, width));
         way.bytes = std::min(way.bytes, bytes_of(count, width) / share(count, width));
       }
     }
-    add(way);
+    if (way.largest > 0) add(way);
   }
 
   /// Takes two ways that hardly differ as one that is no worse than either.
   void add(const Way& way) {
     for (Way& other : ways_) {
-      if (other.table != way.table || other.seconds > kAlike * way.seconds ||
-          other.bytes > kAlike * way.bytes || kAlike * other.largest < way.largest) {
+      if (other.table != way.table || other.parts != way.parts ||
+          other.seconds > kAlike * way.seconds || other.bytes > kAlike * way.bytes ||
+          other.smallest > kAlike * way.smallest || kAlike * other.largest < way.largest) {
         continue;
       }
       other.seconds = std::min(other.seconds, way.seconds);
       other.bytes = std::min(other.bytes, way.bytes);
+      other.smallest = std::min(other.smallest, way.smallest);
       other.largest = std::max(other.largest, way.largest);
       return;
     }
@@ -151,73 +204,62 @@ class Ways {
   std::vector<Way> ways_;
 };
 
-/// The greatest sum of `worth` x where rows (a, limit) say a x <= limit, with x and limits at least
-/// 0. Simplex method; stops early if that takes long. Returns x, or nothing if there is no
-/// greatest.
-std::vector<double> best_prices(std::vector<std::vector<double>> rows, std::vector<double> worth) {
-  const size_t count = worth.size();
-  std::vector<size_t> free(count), bound(rows.size());  // variables of columns, and of rows
-  for (size_t i = 0; i < count; ++i) free[i] = i;
-  for (size_t i = 0; i < rows.size(); ++i) bound[i] = count + i;
-  worth.push_back(0);
-  for (int pivot = 0; pivot < kMostPivots; ++pivot) {
-    const auto column =
-        static_cast<size_t>(std::max_element(worth.begin(), worth.end() - 1) - worth.begin());
-    if (worth[column] <= kTiny) break;
-    size_t least = rows.size();
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i][column] <= kTiny) continue;
-      if (least == rows.size() ||
-          rows[i][count] * rows[least][column] < rows[least][count] * rows[i][column]) {
-        least = i;
-      }
+/// The tables of which there may be copies: the parts of all others, or their copies, take no more
+/// time than that leaves. `ways` has parts.
+std::vector<bool> copied_tables(const std::vector<Tables>& tables, const std::vector<Way>& ways,
+                                const CostModel& cost, double seconds) {
+  const double of_shard = cost.shard_seconds();
+  const auto may_copy = [&](size_t copied) {
+    const double left = seconds * (1 + kTiny) - cost.replica(*tables[copied].first);
+    std::vector<double> least(tables.size(), kInfinity), largest(tables.size(), 0);
+    for (const Way& way : ways) {
+      const double share = std::min(way.largest, (left - of_shard) / way.seconds);
+      if (share <= 0) continue;
+      least[way.table] = std::min(least[way.table], way.seconds);
+      largest[way.table] = std::max(largest[way.table], share);
     }
-    if (least == rows.size()) return {};
-    std::vector<double>& of = rows[least];
-    const double scale = 1 / of[column];
-    for (double& value : of) value *= scale;
-    of[column] = scale;
-    const auto take = [&](std::vector<double>& from) {
-      const double factor = from[column];
-      if (factor == 0) return;
-      from[column] = 0;
-      for (size_t j = 0; j <= count; ++j) from[j] -= factor * of[j];
-    };
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (i != least) take(rows[i]);
+    double sum = 0;
+    for (size_t t = 0; t < tables.size(); ++t) {
+      const double copy = cost.replica(*tables[t].first);
+      double table = least[t] + of_shard * std::ceil((1 - kTiny) / largest[t]);
+      if (copy <= left) table = std::min(table, copy * cost.world());
+      const int others = tables[t].count - (t == copied ? 1 : 0);
+      if (others > 0) sum += others * table;
     }
-    take(worth);
-    std::swap(free[column], bound[least]);
-  }
-  std::vector<double> x(count, 0);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (bound[i] < count) x[bound[i]] = std::max(rows[i][count], 0.0);
-  }
-  return x;
+    return left >= 0 && sum <= left * cost.world();
+  };
+  std::vector<bool> may;
+  for (size_t t = 0; t < tables.size(); ++t) may.push_back(may_copy(t));
+  return may;
 }
 
-/// The ranks that tables need at least, if each has so much time and room.
+/// The first ranks, which have most room, that tables need at least beside the others, if each rank
+/// has so much time.
 double least_ranks(const std::vector<Tables>& tables, const std::vector<Way>& ways, double seconds,
-                   double room, double of_shard) {
+                   const std::vector<Ranks>& ranks, double of_shard) {
   const int most_parts = static_cast<int>(std::min(seconds / of_shard * (1 + kTiny), 1e6));
   const int classes = std::min(most_parts, kMostParts);
-  const size_t of_classes = 2 * tables.size();  // the place of the first class's prices
-  const size_t count = of_classes + 3 * static_cast<size_t>(classes);
+  const size_t of_ranks = 2 * tables.size();          // the place of the worth of a rank
+  const size_t of_classes = of_ranks + ranks.size();  // the place of the first class's prices
+  const size_t of_last = of_classes + 3 * static_cast<size_t>(classes - 1) * ranks.size();
+  const size_t count = of_classes + 3 * static_cast<size_t>(classes) * ranks.size();
   std::vector<double> worth(count, 0), largest(tables.size(), 0);
-  const auto largest_of = [&](const Way& way, double left) {
+  const auto largest_of = [&](const Way& way, double left, double room) {
     double share = way.largest;
     if (way.seconds > 0) share = std::min(share, left / way.seconds);
     if (way.bytes > 0) share = std::min(share, room / way.bytes);
     return share;
   };
   for (const Way& way : ways) {
-    largest[way.table] = std::max(largest[way.table], largest_of(way, seconds - of_shard));
+    const double share = largest_of(way, seconds - of_shard, ranks.front().room);
+    largest[way.table] = std::max(largest[way.table], share);
   }
   for (size_t t = 0; t < tables.size(); ++t) {
     if (largest[t] <= 0) return kInfinity;
     worth[t] = tables[t].count;
     worth[tables.size() + t] = tables[t].count * std::ceil((1 - kTiny) / largest[t]);
   }
+  for (size_t i = 1; i < ranks.size(); ++i) worth[of_ranks + i] = -ranks[i].count;
   std::vector<std::vector<double>> rows;
   const auto add_row = [&](double limit) -> std::vector<double>& {
     rows.emplace_back(count + 1, 0.0);
@@ -226,10 +268,14 @@ double least_ranks(const std::vector<Tables>& tables, const std::vector<Way>& wa
     return rows.back();
   };
   // Prices are for all seconds and all bytes of a rank.
-  for (int parts = 1; parts <= classes; ++parts) {
-    const size_t x = of_classes + 3 * static_cast<size_t>(parts - 1);
+  for (size_t i = 0; i < static_cast<size_t>(classes) * ranks.size(); ++i) {
+    const int parts = 1 + static_cast<int>(i / ranks.size());
+    const size_t rank = i % ranks.size();
+    const double room = ranks[rank].room;
+    const size_t x = of_classes + 3 * i;
     const double left = std::max(seconds - parts * of_shard, 0.0);
-    std::vector<double>& of_rank = add_row(1);
+    std::vector<double>& of_rank = add_row(rank == 0 ? 1 : 0);
+    of_rank[of_ranks + rank] = rank == 0 ? 0 : -1;
     of_rank[x] = left / seconds;
     of_rank[x + 1] = 1;
     of_rank[x + 2] = parts;
@@ -238,35 +284,41 @@ double least_ranks(const std::vector<Tables>& tables, const std::vector<Way>& wa
       more[x] = -of_shard / seconds;
       more[x + 2] = 1;
     }
-    for (size_t t = 0; t < tables.size(); ++t) {
-      std::vector<double>& row = add_row(0);
-      row[tables.size() + t] = 1;
-      row[x + 2] = -1;
-    }
+    std::vector<char> any_small(tables.size(), 0);
     for (const Way& way : ways) {
-      const double share = largest_of(way, left);
-      if (share <= 0) continue;
-      std::vector<double>& row = add_row(0);
-      row[way.table] = share;
-      row[tables.size() + way.table] = 1;
-      row[x] = -way.seconds / seconds * share;
-      row[x + 1] = -way.bytes / room * share;
-      row[x + 2] = -1;
+      const double most = largest_of(way, left, room);
+      if (way.parts != parts || most <= 0 || most < (1 - kTiny) * way.smallest) continue;
+      for (const double share : {way.smallest, most}) {
+        if (share == 0 && std::exchange(any_small[way.table], 1)) continue;
+        std::vector<double>& row = add_row(0);
+        row[way.table] = share;
+        row[tables.size() + way.table] = 1;
+        row[x] = -way.seconds / seconds * share;
+        row[x + 1] = -way.bytes / room * share;
+        row[x + 2] = -1;
+      }
     }
   }
   const std::vector<std::vector<double>> limits = rows;
-  std::vector<double> prices = best_prices(std::move(rows), worth);
+  std::vector<double> prices = greatest_worth(std::move(rows), worth);
   if (prices.empty()) return kInfinity;
-  if (most_parts > classes) {
-    prices[count - 1] = std::min(prices[count - 1], prices[count - 3] * of_shard / seconds);
+  for (size_t x = of_last; most_parts > classes && x < count; x += 3) {
+    prices[x + 2] = std::min(prices[x + 2], prices[x] * of_shard / seconds);
   }
   // Exactly the worth of these prices, whatever the rounding.
-  for (size_t t = 0; t < tables.size(); ++t) prices[t] = kInfinity;
-  double of_rank = 1;
+  prices[of_ranks] = 1;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    prices[t] = kInfinity;
+    prices[tables.size() + t] = std::max(prices[tables.size() + t], 0.0);
+  }
   for (const std::vector<double>& row : limits) {
     double sum = 0;
     for (size_t j = of_classes; j < count; ++j) sum += row[j] * prices[j];
-    if (row[count] >= 1) of_rank = std::max(of_rank, sum);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      double& of_rank = prices[of_ranks + i];
+      const bool is_its_row = i == 0 ? row[count] >= 1 : row[of_ranks + i] < 0;
+      if (is_its_row) of_rank = std::max(of_rank, sum);
+    }
     for (size_t t = 0; t < tables.size(); ++t) {
       double& of_part = prices[tables.size() + t];
       if (row[tables.size() + t] > 0 && row[t] == 0) of_part = std::min(of_part, -sum);
@@ -279,17 +331,27 @@ double least_ranks(const std::vector<Tables>& tables, const std::vector<Way>& wa
       if (row[t] > 0) prices[t] = std::min(prices[t], (-sum - prices[tables.size() + t]) / row[t]);
     }
   }
-  double ranks = 0;
-  for (size_t t = 0; t < of_classes; ++t) ranks += worth[t] * prices[t];
-  return ranks / of_rank;
+  double needed = 0;
+  for (size_t i = 0; i < of_classes; ++i) needed += worth[i] * prices[i];
+  return needed / prices[of_ranks];
+}
+
+/// Vectors of a table for so many samples of a rank.
+double message_bytes(const RunConfig& config, const TableConfig& table, int world,
+                     int64_t samples) {
+  if (pools_locally(table, table.rows, world)) return 0;
+  const DType gradient = config.sent_types().backward;
+  return static_cast<double>(samples) * static_cast<double>(table.features.size()) *
+         static_cast<double>(table.dim) *
+         message_float_bytes(narrowest_types(config, table, gradient));
 }
 
 }  // namespace
 
 double least_fullest(const RunConfig& config, const CostModel& cost, double seconds, double most) {
   const int world = cost.world();
-  const int64_t local = config.train.global_batch_size / world;
-  double common = least_memory(config, world).common;
+  const int64_t batch = config.train.global_batch_size, local = batch / world;
+  const int many = static_cast<int>(batch % world);  // ranks with one more sample
   std::vector<Tables> tables;
   for (const TableConfig& table : config.model.tables) {
     const auto known = std::find_if(tables.begin(), tables.end(), [&](const Tables& of) {
@@ -298,20 +360,27 @@ double least_fullest(const RunConfig& config, const CostModel& cost, double seco
     });
     known == tables.end() ? tables.push_back({&table, 1}) : void(++known->count);
   }
-  std::vector<double> messages;  // vectors of a table for the samples of a rank
-  const DType gradient = config.sent_types().backward;
-  for (const Tables& of : tables) {
-    messages.push_back(pools_locally(*of.first, of.first->rows, world)
-                           ? 0
-                           : static_cast<double>(local) *
-                                 static_cast<double>(of.first->features.size()) *
-                                 static_cast<double>(of.first->dim) *
-                                 message_float_bytes(narrowest_types(config, *of.first, gradient)));
-    common += of.count * messages.back();
-  }
+  double common = least_memory(config, world).common, more = 0;
   Ways ways(config, cost, seconds, most - common);
-  for (size_t t = 0; t < tables.size(); ++t) ways.add(t, *tables[t].first, messages[t]);
-  double least = 0, enough = most - common;
+  for (size_t t = 0; t < tables.size(); ++t) ways.add_parts(t, *tables[t].first);
+  const std::vector<bool> may_copy = copied_tables(tables, ways.all(), cost, seconds);
+  double whole = 0;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const TableConfig& table = *tables[t].first;
+    const double copy = may_copy[t] ? ways.copy_bytes(table) : kInfinity;
+    const double few_vectors = std::min(copy, message_bytes(config, table, world, local));
+    const double vectors = std::min(copy, message_bytes(config, table, world, local + 1));
+    common += tables[t].count * few_vectors;
+    more += tables[t].count * (vectors - few_vectors);
+    const double counted = many > 0 ? vectors : few_vectors;
+    if (may_copy[t]) ways.add_copy(t, table, counted);
+    whole = std::max(whole, std::min(ways.least_part_bytes(table), copy - counted));
+  }
+  more += activation_bytes(config, local + 1) - activation_bytes(config, local) +
+          local_exchange_bytes(config, 1) + input_bytes(config, local + 1) -
+          input_bytes(config, local);
+  if (many == 0) more = 0;
+  double least = more * many / world, enough = most - common;
   for (size_t t = 0; t < tables.size(); ++t) {
     double bytes = kInfinity;
     for (const Way& way : ways.all()) {
@@ -319,11 +388,14 @@ double least_fullest(const RunConfig& config, const CostModel& cost, double seco
     }
     least += tables[t].count * bytes / world;
   }
-  least = std::clamp(least, 0.0, std::max(enough, 0.0));
+  least = std::clamp(std::max({least, whole, more}), 0.0, std::max(enough, 0.0));
+  const int fuller = more > kMatters * most ? many : 0;
   for (int i = 0; i < kHalvings && enough > kEnough * least; ++i) {
     const double middle = least == 0 ? enough / 4 : std::sqrt(least * enough);
-    const double ranks = least_ranks(tables, ways.all(), seconds, middle, cost.shard_seconds());
-    (ranks > world * (1 + kTiny) ? least : enough) = middle;
+    std::vector<Ranks> ranks{{world - fuller, middle}};
+    if (fuller > 0) ranks.push_back({fuller, middle - more});
+    const double needed = least_ranks(tables, ways.all(), seconds, ranks, cost.shard_seconds());
+    (needed > (world - fuller) * (1 + kTiny) ? least : enough) = middle;
   }
   return common + least;
 }

@@ -76,6 +76,11 @@ constexpr int64_t kWorkOfChange = 10;
 /// On nodes a change tries several cuts.
 constexpr int64_t kWorkOfChangeOnNodes = 40;
 
+double common_of(const RunConfig& config, int world) {
+  return common_bytes(config, world, config.train.global_batch_size / world) -
+         library_bytes(config);
+}
+
 }  // namespace
 
 Placement::Placement(const RunConfig& config, const CostModel& cost, Balance start,
@@ -85,9 +90,7 @@ Placement::Placement(const RunConfig& config, const CostModel& cost, Balance sta
       cost_(cost),
       even_(evenness != Evenness::kLittle),
       evenest_(evenness == Evenness::kMost),
-      common_(even_ ? common_bytes(config, cost.world() * cost.ranks_per_unit()) -
-                          library_bytes(config)
-                    : 0),
+      common_(even_ ? common_of(config, cost.world() * cost.ranks_per_unit()) : 0),
       start_(std::move(start)),
       tables_(std::move(tables)),
       may_cut_(config.model.tables.size(), 0),

@@ -25,9 +25,9 @@ enum class Evenness { kLittle, kMuch, kMost };
 /// rank of least load that has room. Tries parts of several sizes and keeps the best plan.
 class Placement {
  public:
-  /// `start` holds the loads that are placed already. `may_cut[i]` is true if tables[i] may be cut,
-  /// into parts of at least `narrowest` columns. If bytes matter much, ranks may be filled one
-  /// after the other.
+  /// `start` has the loads that are placed already, and the bytes of a sample more on ranks that
+  /// have one. `may_cut[i]` is true if tables[i] may be cut, into parts of at least `narrowest`
+  /// columns. If bytes matter much, ranks may be filled one after the other.
   Placement(const RunConfig& config, const CostModel& cost, Balance start, std::vector<int> tables,
             const std::vector<char>& may_cut, int64_t narrowest = kNarrowestColumns,
             Evenness evenness = Evenness::kMuch);
@@ -62,7 +62,7 @@ class Placement {
   const CostModel& cost_;
   const bool even_;      ///< whether bytes matter much
   const bool evenest_;   ///< and most
-  const double common_;  ///< bytes of each rank beside shards
+  const double common_;  ///< bytes of each rank beside shards and `start`
   Balance start_;
   std::vector<int> tables_;
   std::vector<char> may_cut_;  ///< by table of the model

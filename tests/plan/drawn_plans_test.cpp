@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"69086a500c4d5d90", "a5219fad755f9e71", "d72905ddd1585db3",
-                                      "847dc0faedd803d3", "b0e2147fe7141bc8", "2a4e0c9b246b6ab3",
-                                      "ea8e5f8fe005e9e5", "3b21db209750a21c", "f2069a37caad2241",
-                                      "1da2d16ab7f31e15", "bc4863f5a642fb98", "db88acb3facf82c6"}));
+            (std::vector<std::string>{"097ba3fd4b7dfb0c", "76cca77cf3a4777d", "3a7aff1260ecf488",
+                                      "ce9648bf376d110f", "b18b4268340494ff", "e0acea37dce02551",
+                                      "8e5c1e077b95e0a5", "1543578333e16826", "3dcf30431778a74a",
+                                      "497bbcf2bde95ac8", "25805e6e78477fb5", "b19794a31b7c3f0a"}));
 }
 
 }  // namespace

@@ -166,14 +166,14 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
       std::ofstream(std::string(folder) + "/" + kind) << text;
     }
   }
-  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "4dbef401acf516dd"},
+  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "309907c71f4549af"},
                                                         {"chosen batch", "a4868cf53a49defa"},
-                                                        {"chosen caches", "10dd9a069c483645"},
-                                                        {"largest", "38ac011e76c62b41"},
-                                                        {"limited report", "612ab9ae57a482a7"},
-                                                        {"machine report", "aceef302a807971d"},
-                                                        {"report", "473fbd71a0410ebc"},
-                                                        {"steps", "f2c485de368b4e21"},
+                                                        {"chosen caches", "ecaebcb80cdaa985"},
+                                                        {"largest", "a9d4ee50cacb3286"},
+                                                        {"limited report", "53cc85a645482356"},
+                                                        {"machine report", "a7252900ccb8587d"},
+                                                        {"report", "a8cca565c96325da"},
+                                                        {"steps", "5cb8852efbeb26e1"},
                                                         {"unfused steps", "7324b2fba71dbdb9"}}));
 }
 

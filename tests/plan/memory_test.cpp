@@ -314,15 +314,15 @@ TEST(ShardOwnerBytes, RowsStateVectorsAndIdsCount) {
                        routed_bytes(config, a, 50, 5, 2));
 }
 
-TEST(CommonBytes, EverythingOfTheLargestRankButShardsCounts) {
+TEST(CommonBytes, EverythingButShardsCounts) {
   const RunConfig config = three_tables();
   const double messages = 3 * 4 * (2 * 8 + 4 + 3);
-  EXPECT_EQ(common_bytes(config, 2),
+  EXPECT_EQ(common_bytes(config, 2, 3),
             dense_bytes(config) + activation_bytes(config, 3) + input_bytes(config, 3) + messages);
-  EXPECT_EQ(common_bytes(on_gpu(config), 2) - library_bytes(on_gpu(config)),
+  EXPECT_EQ(common_bytes(on_gpu(config), 2, 3) - library_bytes(on_gpu(config)),
             dense_bytes(on_gpu(config)) + activation_bytes(on_gpu(config), 3) +
                 input_bytes(on_gpu(config), 3) + messages);
-  EXPECT_EQ(common_bytes(config, 1),
+  EXPECT_EQ(common_bytes(config, 1, 5),
             dense_bytes(config) + activation_bytes(config, 5) + input_bytes(config, 5));
   EXPECT_EQ(library_bytes(on_gpu(config)), 512.0 * 1024 * 1024);
 }
