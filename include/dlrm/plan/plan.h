@@ -22,7 +22,7 @@ struct Shard {
 /// The placement of every element of every table: in exactly one shard, or on every rank.
 struct Plan {
   int world = 1;
-  std::vector<Shard> shards;            ///< sorted by rank, table, first row, first column
+  std::vector<Shard> shards;            ///< by rank, table, rows, first column
   std::vector<int> data_parallel;       ///< tables, ascending
   std::vector<int> host_replicas = {};  ///< those of them in the host's memory, ascending
   std::string machine = {};             ///< hash of the machine file that it was made for, if any
