@@ -29,7 +29,6 @@ const void* DeviceLists::place(const void* list, size_t bytes) {
     entry = captured ? new_entry(bytes) : with_room(bytes);
     entry->hash = hash;
     entry->bytes = bytes;
-    entry->stays = false;
     std::memcpy(entry->content.data(), list, bytes);
     if (captured) {
       upload_at_once(*entry);
