@@ -114,19 +114,44 @@ TEST_P(UploadedLists, AListOfAFailedCaptureIsKept) {
   EXPECT_EQ(content(met, 60), numbers(3, 60));
 }
 
-TEST_P(UploadedLists, AListOfAGraphStaysWhileManyOthersAreUsed) {
-  HostArray<int64_t> shown(*gpu, 40, "test");
-  lists.of(numbers(-9, 40));  // known before the capture
-  ASSERT_TRUE(queue->begin_capture());
-  gpu->copy(shown.data(), lists.of(numbers(-9, 40)), 40 * sizeof(int64_t), *queue);
-  const auto graph = queue->end_capture();
-  for (int64_t i = 0; i < 2000; ++i) {
-    lists.of(numbers(i, 40));
-    if (i % 100 == 0) queue->synchronize();
+TEST_P(UploadedLists, AListStaysInWhateverOrderGraphsAndOthersUseIt) {
+  constexpr size_t kCount = 40, kUses = 4, kOrders = 1 << kUses;
+  struct Use {
+    size_t order;
+    HostArray<int64_t> shown;
+    std::unique_ptr<Graph> graph;
+  };
+  std::vector<Use> uses;
+  std::vector<const int64_t*> places;
+  const auto list_of = [&](size_t order) {
+    return numbers(-1000 * static_cast<int64_t>(order + 1), kCount);
+  };
+  for (size_t order = 0; order < kOrders; ++order) {
+    for (size_t use = 0; use < kUses; ++use) {
+      if ((order >> use & 1) == 0) {
+        places.push_back(lists.of(list_of(order)));
+        continue;
+      }
+      HostArray<int64_t> shown(*gpu, kCount, "test");
+      ASSERT_TRUE(queue->begin_capture());
+      places.push_back(lists.of(list_of(order)));
+      gpu->copy(shown.data(), places.back(), kCount * sizeof(int64_t), *queue);
+      uses.push_back({order, std::move(shown), queue->end_capture()});
+    }
+    for (size_t use = 0; use < kUses; ++use) EXPECT_EQ(places[order * kUses + use], places.back());
   }
-  graph->launch(*queue);
+  for (int64_t i = 0; i < 1200; ++i) {
+    if (i % 50 == 0) queue->synchronize();
+    lists.of(numbers(1000 * i, kCount));
+  }
+  for (Use& use : uses) use.graph->launch(*queue);
   queue->synchronize();
-  EXPECT_EQ(std::vector<int64_t>(shown.data(), shown.data() + 40), numbers(-9, 40));
+  for (const Use& use : uses) {
+    EXPECT_EQ(std::vector<int64_t>(use.shown.data(), use.shown.data() + kCount), list_of(use.order))
+        << use.order;
+  }
+  // The list that no graph uses has given its memory to another.
+  EXPECT_NE(content(places.front(), kCount), list_of(0));
 }
 
 std::vector<Execution> gpus() {
