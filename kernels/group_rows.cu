@@ -24,7 +24,7 @@ __global__ void list_starts_kernel(Grouping<Key> all) {
   for (int from = 0; from < all.list_count; from += kThreads) {
     const int i = from + static_cast<int>(threadIdx.x);
     int64_t ids = 0;
-    if (i < all.list_count) {
+    if (i < all.list_count && all.lists[i].bags > 0) {
       ids = all.lists[i].offsets[all.lists[i].bags] - all.lists[i].offsets[0];
     }
     int64_t sum = 0;

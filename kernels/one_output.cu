@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(kChunkThreads)
   float* to = partial + blockIdx.y * (parts * shape.cols + 1);
   add_threads<N>(shape, thread, dw, shared, to);
   if (kDx) add_threads<N>(shape, thread, sums, shared, to + shape.cols);
-  // Every column of threads holds the sum of dz. Each block writes that of its first one.
+  // Every column of threads holds the sum of dz. The first one's is kept.
+  if (blockIdx.x != 0) return;  // the whole block returns
   __syncthreads();
   if (thread.across == 0) shared[thread.down] = dbias[0];
   __syncthreads();
