@@ -185,6 +185,7 @@ std::string feasibility(const RunConfig& config, const Plan& plan) {
   constexpr int64_t kBatches = 100;
   constexpr double kMostBytes = 0x1p31;
   constexpr double kMostIds = 0x1p28;
+  constexpr int64_t kMostTurns = kBatches * 1024;  // batches in the caches of a rank
   const double bytes = scan_bytes(config, plan);
   if (bytes > kMostBytes) {
     return fmt::format(
@@ -194,7 +195,8 @@ std::string feasibility(const RunConfig& config, const Plan& plan) {
   }
   Scan scan = empty_caches(config, plan);
   if (scan.ranks.empty()) return "";
-  const auto most = static_cast<int64_t>(kMostIds / ids_of_batch(config));
+  const auto most = std::min(static_cast<int64_t>(kMostIds / ids_of_batch(config)),
+                             kMostTurns / static_cast<int64_t>(plan.world));
   try {
     read_batches(config, std::clamp<int64_t>(most, 2, kBatches), scan);
     return feasibility_line(config, plan, scan);

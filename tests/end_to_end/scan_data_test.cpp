@@ -142,6 +142,19 @@ TEST_F(ScannedData, APlanCountsNothingIfThatTakesMuchMemory) {
       << plan.output;
 }
 
+TEST_F(ScannedData, APlanOfManyRanksCountsFewerBatches) {
+  write_file(path("many.yaml"),
+             "{model: {dense_features: 1, top_mlp: [1], tables: [{name: large, rows: 1000000}]}, "
+             "data: {source: synthetic}, train: {global_batch_size: 8, steps: 200}, "
+             "memory: {tier: cached, cached: {fast: 10%, backing: host}}}");
+  for (const auto& [ranks, steps] :
+       {std::pair{"1024", "51 to 100,"}, {"1025", "50 to 99,"}, {"4000", "13 to 25,"}}) {
+    const Outcome plan = run_command(std::string("dlrm-plan many.yaml --ranks ") + ranks, path(""));
+    EXPECT_NE(plan.output.find(std::string("cached tables: in steps ") + steps), std::string::npos)
+        << plan.output << plan.errors;
+  }
+}
+
 TEST_F(ScannedData, IsRefusedIfNoTableIsCached) {
   const Outcome scan = run_command("dlrm-plan config.yaml --ranks 2 --scan-data", path(""));
   EXPECT_EQ(scan.code, 2);
