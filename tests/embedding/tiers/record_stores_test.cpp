@@ -246,44 +246,45 @@ TEST(MemoryRecords, RowsThatThreadsWriteAtTheSameTimeAreAllKept) {
     lost += row % kTogether != kTogether - 1 && all.written[static_cast<size_t>(row)] != 1;
   }
   EXPECT_EQ(lost, 0);
+}
 
-  /// Pages that nobody may touch. Memory that is mapped later lies below them.
-  class GuardPages {
-   public:
-    GuardPages() {
-      for (void*& page : pages_) {
-        page = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      }
-    }
-    ~GuardPages() {
-      for (void* page : pages_) ::munmap(page, 4096);
-    }
-    GuardPages(const GuardPages&) = delete;
-    GuardPages& operator=(const GuardPages&) = delete;
-
-   private:
-    void* pages_[64] = {};
-  };
-
-  /// Memory tells which rows it holds in pages of 32768 bits.
-  TEST(MemoryRecords, HoldEveryRowAtTheEndOfAPageOfBits) {
-    constexpr int64_t kBytes = 8, kPage = 8 * 4096;
-    const GuardPages guards;
-    for (const int64_t rows : {kPage - 63, kPage, kPage + 1, 2 * kPage - 1, 2 * kPage + 63}) {
-      const auto store = make_memory_records(rows, kBytes);
-      const Rows ends{0, 1, rows - 65, rows - 64, rows - 1};
-      const std::vector<std::byte> zeros(ends.size() * kBytes);
-      store->write(ends, zeros.data());
-      Rows read = ends;
-      read.push_back(63), read.push_back(rows - 2), read.push_back(rows - 66);
-      std::vector<std::byte> records(read.size() * kBytes, std::byte{1});
-      std::vector<uint8_t> written(read.size(), 2);
-      store->read(read, records.data(), written.data());
-      EXPECT_EQ(written, (std::vector<uint8_t>{1, 1, 1, 1, 1, 0, 0, 0})) << rows;
-      records.resize(zeros.size());
-      EXPECT_EQ(records, zeros) << rows;
+/// Pages that nobody may touch. Memory that is mapped later lies below them.
+class GuardPages {
+ public:
+  GuardPages() {
+    for (void*& page : pages_) {
+      page = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }
   }
+  ~GuardPages() {
+    for (void* page : pages_) ::munmap(page, 4096);
+  }
+  GuardPages(const GuardPages&) = delete;
+  GuardPages& operator=(const GuardPages&) = delete;
+
+ private:
+  void* pages_[64] = {};
+};
+
+/// Memory tells which rows it holds in pages of 32768 bits.
+TEST(MemoryRecords, HoldEveryRowAtTheEndOfAPageOfBits) {
+  constexpr int64_t kBytes = 8, kPage = 8 * 4096;
+  const GuardPages guards;
+  for (const int64_t rows : {kPage - 63, kPage, kPage + 1, 2 * kPage - 1, 2 * kPage + 63}) {
+    const auto store = make_memory_records(rows, kBytes);
+    const Rows ends{0, 1, rows - 65, rows - 64, rows - 1};
+    const std::vector<std::byte> zeros(ends.size() * kBytes);
+    store->write(ends, zeros.data());
+    Rows read = ends;
+    read.push_back(63), read.push_back(rows - 2), read.push_back(rows - 66);
+    std::vector<std::byte> records(read.size() * kBytes, std::byte{1});
+    std::vector<uint8_t> written(read.size(), 2);
+    store->read(read, records.data(), written.data());
+    EXPECT_EQ(written, (std::vector<uint8_t>{1, 1, 1, 1, 1, 0, 0, 0})) << rows;
+    records.resize(zeros.size());
+    EXPECT_EQ(records, zeros) << rows;
+  }
+}
 
 }  // namespace
 }  // namespace dlrm::testing
