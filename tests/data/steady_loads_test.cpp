@@ -1,38 +1,13 @@
-// What batches allocate. Sources use lists and working memory of earlier batches again. This file
-// counts the allocations of the whole program.
-#include <atomic>
+// What batches allocate. Sources use lists and working memory of earlier batches again.
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
-#include <new>
 
 #include <gtest/gtest.h>
 
 #include "dlrm/data/batch_source.h"
 
+#include "counted_allocations.h"
 #include "dataset_fixture.h"
-
-namespace {
-
-std::atomic<int64_t> allocations = 0;
-
-// A sanitizer has its own operators, which find what others would hide.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kCounted = false;
-}  // namespace
-#else
-constexpr bool kCounted = true;
-}  // namespace
-
-void* operator new(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(bytes > 0 ? bytes : 1);
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-#endif
 
 namespace dlrm {
 namespace {

@@ -1,43 +1,15 @@
 // What is allocated during training. Steps give back what they take, so that a run of any length
 // needs no more memory, and they reuse lists and calls instead of making new ones.
-#include <atomic>
-#include <cstdlib>
 #include <limits>
-#include <new>
 
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/train/trainer.h"
 
+#include "counted_allocations.h"
 #include "small_run.h"
 #include "test_rank.h"
-
-namespace {
-
-std::atomic<int64_t> allocations = 0, held = 0;
-
-// A sanitizer has its own operators, which find what others would hide.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kCounted = false;
-}  // namespace
-#else
-constexpr bool kCounted = true;
-}  // namespace
-
-void* operator new(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  held.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(bytes > 0 ? bytes : 1);
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept {
-  if (memory) held.fetch_sub(1, std::memory_order_relaxed);
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
-#endif
 
 namespace dlrm {
 namespace {
