@@ -10,6 +10,8 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/nn/interaction.h"
 
+#include "one_rank.h"
+
 namespace dlrm {
 namespace {
 
@@ -50,13 +52,8 @@ class Layers : public testing::Test {
     return {values.data(), DType::kFloat32, rows, columns};
   }
 
-  std::shared_ptr<Device> device_ = make_cpu_device();
-  std::unique_ptr<Stream> stream_ = device_->make_stream();
-  std::unique_ptr<Communicator> comm_ = make_self_comm();
-  Trace trace_;
-  Log log_;
-  Context context_{*device_, *stream_, *comm_, trace_, log_};
-  std::unique_ptr<Ops> ops_ = make_reference_ops(*device_, *stream_);
+  OneRank rank_{make_cpu_device()};
+  std::unique_ptr<Ops> ops_ = make_reference_ops(*rank_.device, *rank_.stream);
 };
 
 class Activations : public Layers, public testing::WithParamInterface<Case> {};
@@ -64,9 +61,10 @@ class Activations : public Layers, public testing::WithParamInterface<Case> {};
 TEST_P(Activations, OfAnInteractionAreAllOutputsOfItsLayers) {
   const Case& c = GetParam();
   constexpr int64_t kBatch = 3, kMost = 7;
-  Parameters parameters(context_, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
+  Parameters parameters(rank_.context, *ops_, OptimizerRule::kSgd, DType::kFloat32,
+                        DType::kFloat32);
   const auto made =
-      make_interaction(c.config, {context_, *ops_, parameters, DType::kFloat32, kMost, c.in});
+      make_interaction(c.config, {rank_.context, *ops_, parameters, DType::kFloat32, kMost, c.in});
   parameters.allocate();
   parameters.initialise(3, 0);
   std::vector<float> x(static_cast<size_t>(kBatch * c.in.dense), 0.5f),
@@ -107,8 +105,9 @@ INSTANTIATE_TEST_SUITE_P(Nn, Activations, testing::ValuesIn(cases()),
 
 TEST_F(Layers, OfAnMlpHaveActivationsOfAllTheirOutputs) {
   for (const Activation act : {Activation::kRelu, Activation::kGelu}) {
-    Parameters parameters(context_, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
-    Mlp mlp(context_, *ops_, parameters, "/a", 4, {6, 2, 3}, act, Activation::kNone,
+    Parameters parameters(rank_.context, *ops_, OptimizerRule::kSgd, DType::kFloat32,
+                          DType::kFloat32);
+    Mlp mlp(rank_.context, *ops_, parameters, "/a", 4, {6, 2, 3}, act, Activation::kNone,
             DType::kFloat32, 7);
     parameters.allocate();
     parameters.initialise(3, 0);

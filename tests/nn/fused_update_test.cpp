@@ -6,6 +6,7 @@
 #include "dlrm/nn/interaction.h"
 
 #include "guarded_device.h"
+#include "one_rank.h"
 
 namespace dlrm {
 namespace {
@@ -21,14 +22,15 @@ class Network {
   Network(const Case& c, bool fused)
       : fused_(fused),
         compute_(c.compute),
-        parameters_(context_, *ops_, c.rule, c.compute, DType::kFloat32) {
+        parameters_(rank_.context, *ops_, c.rule, c.compute, DType::kFloat32) {
     step_.rule = c.rule;
     step_.lr = 0.05f, step_.eps = 1e-6f, step_.beta1 = 0.9f, step_.beta2 = 0.99f,
     step_.weight_decay = 0.1f;
     step_.correction1 = 0.1f, step_.correction2 = 0.01f;
-    interaction_ = make_interaction(
-        CrossConfig{2, 5}, {context_, *ops_, parameters_, compute_, kBatch, {3, kWidth - 3, 1}});
-    top_ = std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", kWidth,
+    interaction_ =
+        make_interaction(CrossConfig{2, 5},
+                         {rank_.context, *ops_, parameters_, compute_, kBatch, {3, kWidth - 3, 1}});
+    top_ = std::make_unique<Mlp>(rank_.context, *ops_, parameters_, "/mlp/top", kWidth,
                                  std::vector<int64_t>{70, 33, 1}, Activation::kRelu,
                                  Activation::kNone, compute_, kBatch);
     parameters_.allocate();
@@ -43,7 +45,7 @@ class Network {
       for (float& f : *v) f = normal(generator);
     }
     Buffer xs = typed(x), es = typed(e), dys = typed(dy), des = typed(de);
-    Buffer dz(*device_, kBatch * kWidth * 4, "");
+    Buffer dz(*rank_.device, kBatch * kWidth * 4, "");
     const Matrix z = interaction_->forward(Matrix(xs.data(), compute_, kBatch, 3),
                                            Matrix(es.data(), compute_, kBatch, kWidth - 3), quiet_);
     top_->forward(z, quiet_);
@@ -71,7 +73,7 @@ class Network {
   static constexpr int64_t kBatch = 9, kWidth = 20;
 
   Buffer typed(std::vector<float>& v) {
-    Buffer buffer(*device_, v.size() * 4, "");
+    Buffer buffer(*rank_.device, v.size() * 4, "");
     const auto n = static_cast<int64_t>(v.size());
     ops_->convert(Matrix(v.data(), DType::kFloat32, 1, n), Matrix(buffer.data(), compute_, 1, n));
     return buffer;
@@ -80,13 +82,8 @@ class Network {
   bool fused_;
   DType compute_;
   OptimizerStep step_;
-  std::shared_ptr<Device> device_ = make_guarded_device(64);
-  std::unique_ptr<Stream> stream_ = device_->make_stream();
-  std::unique_ptr<Communicator> comm_ = make_self_comm();
-  Trace trace_;
-  Log log_;
-  Context context_{*device_, *stream_, *comm_, trace_, log_};
-  std::unique_ptr<Ops> ops_ = make_cpu_ops(*device_, *stream_, 2);
+  OneRank rank_{make_guarded_device(64)};
+  std::unique_ptr<Ops> ops_ = make_cpu_ops(*rank_.device, *rank_.stream, 2);
   Progress quiet_ = [] {};
   Parameters parameters_;
   std::unique_ptr<Interaction> interaction_;

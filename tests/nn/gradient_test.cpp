@@ -7,6 +7,7 @@
 #include "dlrm/nn/interaction.h"
 
 #include "guarded_device.h"
+#include "one_rank.h"
 
 namespace dlrm {
 namespace {
@@ -18,17 +19,17 @@ class Network {
   Network(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,
           Activation act = Activation::kRelu, const std::vector<int64_t>& hidden = {})
       : batch_(batch),
-        parameters_(context_, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
-        bottom_(context_, *ops_, parameters_, "/mlp/bottom", in.dense, bottom_layers(in, hidden),
-                act, act, DType::kFloat32, batch),
+        parameters_(rank_.context, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
+        bottom_(rank_.context, *ops_, parameters_, "/mlp/bottom", in.dense,
+                bottom_layers(in, hidden), act, act, DType::kFloat32, batch),
         x_(random(batch * in.dense)),
         e_(random(batch * in.embeddings)),
         de_(static_cast<size_t>(batch * in.embeddings)),
         dx_(static_cast<size_t>(batch * in.dense)) {
-    interaction_ =
-        make_interaction(interaction, {context_, *ops_, parameters_, DType::kFloat32, batch, in});
+    interaction_ = make_interaction(
+        interaction, {rank_.context, *ops_, parameters_, DType::kFloat32, batch, in});
     top_ =
-        std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", interaction_->width(),
+        std::make_unique<Mlp>(rank_.context, *ops_, parameters_, "/mlp/top", interaction_->width(),
                               layers(6, hidden, 1), act, Activation::kNone, DType::kFloat32, batch);
     parameters_.allocate();
     parameters_.initialise(3, 0);
@@ -103,13 +104,8 @@ class Network {
 
   std::mt19937 random_{11};
   int64_t batch_;
-  std::shared_ptr<Device> device_ = make_guarded_device(64);
-  std::unique_ptr<Stream> stream_ = device_->make_stream();
-  std::unique_ptr<Communicator> comm_ = make_self_comm();
-  Trace trace_;
-  Log log_;
-  Context context_{*device_, *stream_, *comm_, trace_, log_};
-  std::unique_ptr<Ops> ops_ = make_reference_ops(*device_, *stream_);
+  OneRank rank_{make_guarded_device(64)};
+  std::unique_ptr<Ops> ops_ = make_reference_ops(*rank_.device, *rank_.stream);
   Progress quiet_ = [] {};
   Parameters parameters_;
   Mlp bottom_;

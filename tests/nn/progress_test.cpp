@@ -9,6 +9,7 @@
 #include "dlrm/nn/mlp.h"
 
 #include "guarded_device.h"
+#include "one_rank.h"
 
 namespace dlrm {
 namespace {
@@ -32,21 +33,17 @@ class LayerProgress : public testing::Test {
     return calls;
   }
 
-  std::shared_ptr<Device> device_ = make_guarded_device(64);
-  std::unique_ptr<Stream> stream_ = device_->make_stream();
-  std::unique_ptr<Communicator> comm_ = make_self_comm();
-  Trace trace_;
-  Log log_;
-  Context context_{*device_, *stream_, *comm_, trace_, log_};
-  std::unique_ptr<Ops> ops_ = make_reference_ops(*device_, *stream_);
-  Parameters parameters_{context_, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32};
+  OneRank rank_{make_guarded_device(64)};
+  std::unique_ptr<Ops> ops_ = make_reference_ops(*rank_.device, *rank_.stream);
+  Parameters parameters_{rank_.context, *ops_, OptimizerRule::kSgd, DType::kFloat32,
+                         DType::kFloat32};
   std::vector<std::vector<float>> memory_;
 };
 
 using Calls = std::pair<int, int>;
 
 TEST_F(LayerProgress, IsMadeAfterEachLayerOfAnMlp) {
-  Mlp mlp(context_, *ops_, parameters_, "/mlp/top", 3, {8, 5, 1}, Activation::kRelu,
+  Mlp mlp(rank_.context, *ops_, parameters_, "/mlp/top", 3, {8, 5, 1}, Activation::kRelu,
           Activation::kNone, DType::kFloat32, kBatch);
   const auto calls =
       calls_of([&](const Progress& progress) { mlp.forward(matrix(3), progress); },
@@ -56,7 +53,7 @@ TEST_F(LayerProgress, IsMadeAfterEachLayerOfAnMlp) {
 
 TEST_F(LayerProgress, IsMadeAfterEachCrossLayer) {
   const auto cross = make_interaction(
-      CrossConfig{2, 4}, {context_, *ops_, parameters_, DType::kFloat32, kBatch, {3, 6, 2}});
+      CrossConfig{2, 4}, {rank_.context, *ops_, parameters_, DType::kFloat32, kBatch, {3, 6, 2}});
   const auto calls =
       calls_of([&](const Progress& progress) { cross->forward(matrix(3), matrix(6), progress); },
                [&](const Progress& progress) {
