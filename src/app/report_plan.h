@@ -10,9 +10,9 @@ struct ReportedPlan {
   Plan plan;
 };
 
-/// Plans a run of `ranks` ranks, and prints the plan with what was chosen for it. What a machine
-/// file of the config says of ranks' nodes and devices stands in place of what `options` leave
-/// open.
+/// Plans a run of `ranks` ranks, and prints the plan with what was chosen for it. If the config
+/// names a machine file, that says whether ranks have GPUs, and how many ranks are on a node if
+/// `options` does not.
 ReportedPlan report_plan(const RunConfig& config, int ranks, PlanOptions options);
 
 }  // namespace dlrm

@@ -155,9 +155,9 @@ void place_cuts(EmbeddingLayout& layout) {
   }
 }
 
-/// The slices of cut columns of a table in which owners of the same rows have them in different
-/// slots, or together with other rows. All of the table's, because owners of the same rows must
-/// send the same number of sums.
+/// Owners of the same rows have them in different slots if a slice is cached, and together with
+/// other rows if it has cuts. If one slice of cut columns is so, all those of its table are
+/// ordered, because owners of the same rows must send the same number of sums.
 void choose_ordered(EmbeddingLayout& layout) {
   const auto columns_cut = [&](const Slice& slice) {
     const int first = layout.first_feature[static_cast<size_t>(slice.table)];
