@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -24,13 +25,25 @@ class Idle {
  public:
   Idle(const std::string& job, const std::string& rank) {
     std::string words[] = {"/bin/sleep", "300"};
-    std::string variables[] = {"PMIX_NAMESPACE=" + job, "XPMIX_RANK=77", "PMIX_RANK=" + rank};
+    // Some names begin or end as those that count.
+    std::string variables[] = {"PMIX_NAMESPACES=many",
+                               "PMIX_NAMESPACE",
+                               "A=PMIX_NAMESPACE=no",
+                               "PMIX_NAMESPACE=" + job,
+                               "XPMIX_RANK=77",
+                               "PMIX_RANK_LIMIT=78",
+                               "PMIX_RANK",
+                               "B=PMIX_RANK=79",
+                               "PMIX_RANK=" + rank};
     char* arguments[] = {words[0].data(), words[1].data(), nullptr};
-    char* environment[] = {variables[0].data(), variables[1].data(), variables[2].data(), nullptr};
+    std::vector<char*> environment;
+    for (std::string& variable : variables) environment.push_back(variable.data());
+    environment.push_back(nullptr);
     posix_spawn_file_actions_t files;
     ::posix_spawn_file_actions_init(&files);
     for (const int file : {1, 2}) ::posix_spawn_file_actions_addclose(&files, file);
-    EXPECT_EQ(::posix_spawn(&process_, "/bin/sleep", &files, nullptr, arguments, environment), 0);
+    EXPECT_EQ(
+        ::posix_spawn(&process_, "/bin/sleep", &files, nullptr, arguments, environment.data()), 0);
     ::posix_spawn_file_actions_destroy(&files);
   }
   ~Idle() {
@@ -53,9 +66,11 @@ TEST(StoppedRanks, AreThoseOfThisJobThatAreStopped) {
   ::unsetenv("PMIX_NAMESPACE");
   EXPECT_TRUE(find_stopped_ranks().empty());
   ::setenv("PMIX_NAMESPACE", kJob.c_str(), 1);
-  const Idle two(kJob, "2"), five(kJob, "5"), other(kJob + "0", "3");
+  const Idle two(kJob, "2"), five(kJob, "5"), other(kJob + "0", "3"), without_rank(kJob, "");
   EXPECT_TRUE(find_stopped_ranks().empty());
   other.stop();
+  without_rank.stop();
+  EXPECT_TRUE(find_stopped_ranks().empty());
   five.stop();
   EXPECT_EQ(find_stopped_ranks(), (std::map<int, std::string>{{5, five.name()}}));
   two.stop();

@@ -246,6 +246,33 @@ TEST_F(FolderLockTest, AHolderOnAnotherHostThatIsSilentIsDead) {
   EXPECT_TRUE(locks({milliseconds(0), milliseconds(20), milliseconds(600'000)}));
 }
 
+/// A record may be older than several beats, as if its holder had been busy.
+TEST_F(FolderLockTest, AHolderOnAnotherHostIsDeadOnceItsRecordIsOlderThanTheSilence) {
+  constexpr LockTiming kPatient{milliseconds(0), milliseconds(20), milliseconds(600'000)};
+  for (const int age : {1, 30, 540, 660}) {
+    write_foreign_record(0);
+    age_record(age);
+    std::error_code removed;
+    const auto old = fs::last_write_time(file(), removed);
+    std::atomic<bool> ended{false};
+    std::thread holder([&] {  // beats once the record has been judged
+      while (!ended && fs::last_write_time(file(), removed) == old) usleep(1000);
+      for (int beat = 1; !ended && age < 600; ++beat) {
+        write_foreign_record(beat);
+        usleep(10'000);
+      }
+    });
+    const std::string error = error_of_locking(kPatient);
+    ended = true;
+    holder.join();
+    if (age < 600) {
+      EXPECT_THAT(error, HasSubstr("host elsewhere")) << age;
+    } else {
+      EXPECT_EQ(error, "") << age;
+    }
+  }
+}
+
 TEST_F(FolderLockTest, TheRecordIsRewrittenAtEachBeat) {
   const FolderLock lock(folder_, kShort);
   const auto first = read_file(file());

@@ -4,8 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <limits>
+#include <memory>
 #include <new>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -26,12 +30,15 @@
 #include "comm/mpi/mpi_nodes.h"
 #include "comm/progress_engine.h"
 #include "comm/shared/shared_memory_group.h"
+#include "exchange_table.h"
 #include "traffic.h"
 
 namespace {
 
 thread_local int64_t allocations = 0;
 int longest_message = 0;  // bytes
+int last_tag = -1;        // of a message that this rank sent
+int tag_limit = 0;        // what MPI says is its largest tag; 0: as it is
 
 }  // namespace
 
@@ -39,7 +46,14 @@ int longest_message = 0;  // bytes
 extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag,
                          MPI_Comm comm, MPI_Request* request) {
   longest_message = std::max(longest_message, count);
+  last_tag = tag;
   return PMPI_Isend(data, count, type, to, tag, comm, request);
+}
+
+extern "C" int MPI_Comm_get_attr(MPI_Comm comm, int key, void* value, int* found) {
+  const int code = PMPI_Comm_get_attr(comm, key, value, found);
+  if (key == MPI_TAG_UB && tag_limit > 0) *static_cast<int**>(value) = &tag_limit;
+  return code;
 }
 
 void* operator new(size_t bytes) {
@@ -205,13 +219,73 @@ void check_cpus_of_all_ranks(Communicator& comm) {
   }
 }
 
-/// Each device has one that shares its memory.
+/// Memory that the host cannot access.
+class HiddenDevice final : public Device {
+ public:
+  HiddenDevice() : Device({.host_visible_memory = false}) {}
+  void* allocate(size_t, const char*) override { return nullptr; }
+  void deallocate(void*, size_t) noexcept override {}
+  void* allocate_host(size_t, const char*) override { return nullptr; }
+  void deallocate_host(void*, size_t) noexcept override {}
+  void copy(void*, const void*, size_t, Stream&) override {}
+  std::unique_ptr<Stream> make_stream() override { return nullptr; }
+  std::unique_ptr<Event> make_event() override { return nullptr; }
+  std::string describe() const override { return "hidden"; }
+  size_t bytes_in_use() const override { return 0; }
+  size_t peak_bytes() const override { return 0; }
+};
+
+/// Each device whose memory the host can access has one that shares it, if ranks share memory.
 void check_devices_that_share(Communicator& comm) {
+  HiddenDevice hidden;
+  if (&comm.shared_memory(hidden) != &hidden) throw run_error("memory of a GPU is not shared");
   const std::shared_ptr<Device> first = make_cpu_device(), second = make_cpu_device();
   Device& shared = comm.shared_memory(*first);
+  const bool shares = comm.describe().find("shared memory") != std::string::npos;
+  if ((&shared != first.get()) != shares) {
+    throw run_error("rank {}: shared memory of '{}' differs", comm.rank(), comm.describe());
+  }
   if (&comm.shared_memory(*first) != &shared || &comm.shared_memory(*second) == &shared) {
     throw run_error("rank {}: devices share a device", comm.rank());
   }
+}
+
+/// Tags tell calls apart by their number and kind, and are less than what MPI permits.
+void check_tags(int ranks) {
+  const auto make = [] {
+    MPI_Comm all = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &all);
+    return comm::make_mpi_comm(
+        all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), nullptr, nullptr);
+  };
+  tag_limit = 1000;
+  std::vector<float> from(static_cast<size_t>(ranks)), to(from.size());
+  const std::vector<int64_t> bytes(from.size(), 4);
+  const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
+  const std::function<void(Communicator&)> calls[] = {
+      [](Communicator& comm) { comm.barrier(); },
+      [&](Communicator& comm) { comm.allreduce<float>(from); },
+      [&](Communicator& comm) { comm.alltoallv(from.data(), to.data(), layout); },
+      [&](Communicator& comm) {
+        comm.start_allgatherv(from.data(), to.data(), bytes, layout.receive_offsets).wait();
+      }};
+  std::vector<int> tags;
+  for (const auto& call : calls) {
+    const auto comm = make();
+    call(*comm);
+    tags.push_back(last_tag);
+    comm->barrier();
+  }
+  const auto comm = make();
+  for (int i = 0; i < 40; ++i) {
+    comm->barrier();
+    if (i < 12) tags.push_back(last_tag);  // the first is the same as above
+    if (last_tag < 0 || last_tag >= tag_limit) throw run_error("tag {}", last_tag);
+  }
+  std::sort(tags.begin(), tags.end());
+  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+  if (tags.size() != std::size(calls) + 11) throw run_error("only {} tags differ", tags.size());
+  tag_limit = 0;
 }
 
 void check_staged_calls(Communicator& host) {
@@ -229,12 +303,16 @@ void check(World& world) {
   check_staged_calls(world.comm());
   check_staged_barrier(world.comm());
   check_devices_that_share(world.comm());
-  if (world.size() > 1) check_cpus_of_all_ranks(world.comm());
+  if (world.size() > 1) {
+    check_cpus_of_all_ranks(world.comm());
+    check_tags(world.size());
+  }
   const bool one_node = world.comm().nodes().back() == 0;
   if (one_node && world.comm().node_layout()) throw run_error("one node needs no layout");
   if (one_node && !std::getenv("DLRM_SHARED_MEMORY")) {
     check_steady_state_allocates_nothing(world.comm());
     check_staged_calls_allocate_nothing(world.comm());
+    if (world.size() > 1) test::check_exchange_table(world.comm());
   }
   for (const int64_t count : {1, 100, 1023, 1025, 50001, 3000000}) {
     compare_with_threads(world.comm(), count, DType::kFloat32);
