@@ -46,16 +46,17 @@ struct Bags {
   }
 };
 
-/// Memory for the segments of `ids` occurrences.
+/// Memory for the segments of `ids` occurrences, with values that no operation may use.
 struct RunSpace {
+  static constexpr int64_t kUnused = int64_t{1} << 40;
   std::vector<int64_t> rows, starts, count;
   std::vector<Occurrence> occurrences;
 
   explicit RunSpace(int64_t ids)
-      : rows(static_cast<size_t>(ids)),
-        starts(static_cast<size_t>(ids) + 1),
+      : rows(static_cast<size_t>(ids), kUnused),
+        starts(static_cast<size_t>(ids) + 1, kUnused),
         count(1),
-        occurrences(static_cast<size_t>(ids)) {}
+        occurrences(static_cast<size_t>(ids), {1 << 30, 1 << 30}) {}
   SegmentedRows runs() { return {rows, starts, occurrences, count}; }
 };
 

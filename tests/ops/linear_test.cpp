@@ -265,6 +265,9 @@ TEST(CpuOps, UseTheInstructionSetThatIsAskedFor) {
                 best.rfind("cpu " + executions().back().isa, 0) == 0,
             true)
       << best;
+  // Its products of bf16 are those of the set that was asked for.
+  if (best.rfind("cpu avx512", 0) == 0) EXPECT_EQ(Machine().cpu({"avx512", 1})->name(), best);
+  EXPECT_EQ(Machine().cpu({"baseline", 1})->name(), "cpu baseline");
   // A set that is refused by mistake is not among the executions that tests run.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
       __builtin_cpu_supports("f16c")) {

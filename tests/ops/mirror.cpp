@@ -11,7 +11,7 @@ const void* Mirror::place(const void* p, size_t bytes, bool writable) {
   if (p == nullptr || bytes == 0) return nullptr;
   const char* host = static_cast<const char*>(p);
   if (!uploaded_) {
-    pieces_.push_back({host, bytes, writable});
+    pieces_.push_back({host, bytes, operand_, writable && output_});
     return p;
   }
   const Region& region = region_of(p);
@@ -52,14 +52,30 @@ void Mirror::download() {
     device_.copy(r.staging.data(), r.on_device(), r.staging.bytes(), stream_);
   }
   stream_.synchronize();
+  const auto changed = [this](const Piece& piece) {
+    return std::memcmp(piece.host, result(piece), piece.bytes) != 0;
+  };
+  for (Piece& piece : pieces_) piece.written = piece.output && changed(piece);
   for (const Piece& piece : pieces_) {
-    if (!piece.writable) continue;
-    const Region& r = region_of(piece.host);
-    const char* result = r.staged() + (piece.host - r.begin);
     // Does not write read-only memory, because threads may share it.
-    if (std::memcmp(piece.host, result, piece.bytes) == 0) continue;
-    std::memcpy(const_cast<char*>(piece.host), result, piece.bytes);
+    if (piece.written) std::memcpy(const_cast<char*>(piece.host), result(piece), piece.bytes);
   }
+  for (const Piece& piece : pieces_) {
+    if (changed(piece)) throw run_error("the call wrote '{}', which it only reads", piece.operand);
+  }
+}
+
+void Mirror::note_outputs(const std::string& operation, Outputs& outputs) const {
+  for (const Piece& piece : pieces_) {
+    const std::string name = operation + ": " + piece.operand;
+    if (piece.output) outputs.declared.insert(name);
+    if (piece.written) outputs.written.insert(name);
+  }
+}
+
+const char* Mirror::result(const Piece& piece) const {
+  const Region& r = region_of(piece.host);
+  return r.staged() + (piece.host - r.begin);
 }
 
 const Mirror::Region& Mirror::region_of(const void* p) const {

@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <set>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -7,6 +9,12 @@
 #include "dlrm/ops/ops.h"
 
 namespace dlrm {
+
+/// The operands that calls may have written by their descriptions, and those that they did write,
+/// as "operation: operand".
+struct Outputs {
+  std::set<std::string> declared, written;
+};
 
 /// Copies the memory of one call's arguments to a device before the call, and back after it. The
 /// arguments are visited twice. The first visit collects the memory that they point to. After
@@ -17,8 +25,13 @@ class Mirror {
  public:
   Mirror(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-  /// Collects [p, p + bytes), or returns its address on the device. Const memory is not copied
-  /// back.
+  /// Names the operand that is visited next. `output`: the call may write it.
+  void operand(const char* name, bool output) {
+    operand_ = name;
+    output_ = output;
+  }
+  /// Collects [p, p + bytes), or returns its address on the device. Const memory and inputs are not
+  /// copied back.
   template <class T>
   T* at(T* p, int64_t count) {
     const size_t size = sizeof(std::conditional_t<std::is_void_v<T>, char, T>);
@@ -28,14 +41,18 @@ class Mirror {
   }
 
   void upload();
-  /// Waits for the call, then copies results back.
+  /// Waits for the call, then copies results back. Throws if the call wrote anything else.
   void download();
+  /// Adds the outputs of the call, of which download() said what was written.
+  void note_outputs(const std::string& operation, Outputs& outputs) const;
 
  private:
   struct Piece {
     const char* host;
     size_t bytes;
-    bool writable;
+    const char* operand;
+    bool output;
+    bool written = false;
   };
   struct Region {
     const char* begin;
@@ -50,16 +67,22 @@ class Mirror {
   const void* place(const void* p, size_t bytes, bool writable);
   void merge();
   const Region& region_of(const void* p) const;
+  /// The piece after the call.
+  const char* result(const Piece& piece) const;
 
   Device& device_;
   Stream& stream_;
   std::vector<Piece> pieces_;
   std::vector<Region> regions_;
+  const char* operand_ = "";
+  bool output_ = false;
   bool uploaded_ = false;
 };
 
-/// Runs `inner`, whose arguments are on `device`, on copies of arguments in the host's memory.
+/// Runs `inner`, whose arguments are on `device`, on copies of arguments in the host's memory. Adds
+/// the operands to `noted`.
 std::unique_ptr<Ops> make_mirrored_ops(std::shared_ptr<Device> device,
-                                       std::unique_ptr<Stream> stream, std::unique_ptr<Ops> inner);
+                                       std::unique_ptr<Stream> stream, std::unique_ptr<Ops> inner,
+                                       Outputs* noted = nullptr);
 
 }  // namespace dlrm

@@ -142,15 +142,18 @@ class MovedOperands {
   explicit MovedOperands(Mirror& mirror) : mirror_(mirror) {}
 
   template <class T>
-  void in(const char*, T& operand) {
+  void in(const char* name, T& operand) {
+    mirror_.operand(name, false);
     operand = moved(operand);
   }
   template <class T>
-  void out(const char*, T& operand, const Tolerance& = {}) {
+  void out(const char* name, T& operand, const Tolerance& = {}) {
+    mirror_.operand(name, true);
     operand = moved(operand);
   }
   template <class T>
-  void inout(const char*, T& operand, const Tolerance& = {}) {
+  void inout(const char* name, T& operand, const Tolerance& = {}) {
+    mirror_.operand(name, true);
     operand = moved(operand);
   }
 
@@ -211,8 +214,11 @@ class MovedOperands {
 class MirroredOps final : public Ops {
  public:
   MirroredOps(std::shared_ptr<Device> device, std::unique_ptr<Stream> stream,
-              std::unique_ptr<Ops> inner)
-      : device_(std::move(device)), stream_(std::move(stream)), inner_(std::move(inner)) {}
+              std::unique_ptr<Ops> inner, Outputs* noted)
+      : device_(std::move(device)),
+        stream_(std::move(stream)),
+        inner_(std::move(inner)),
+        noted_(noted) {}
 
   std::string name() const override { return inner_->name(); }
   int threads() const override { return inner_->threads(); }
@@ -233,18 +239,22 @@ class MirroredOps final : public Ops {
     operation.operands(moved);
     inner_->run(operation);
     mirror.download();
+    if (noted_) mirror.note_outputs(Operation::kName, *noted_);
   }
 
   std::shared_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Ops> inner_;
+  Outputs* noted_;
 };
 
 }  // namespace
 
 std::unique_ptr<Ops> make_mirrored_ops(std::shared_ptr<Device> device,
-                                       std::unique_ptr<Stream> stream, std::unique_ptr<Ops> inner) {
-  return std::make_unique<MirroredOps>(std::move(device), std::move(stream), std::move(inner));
+                                       std::unique_ptr<Stream> stream, std::unique_ptr<Ops> inner,
+                                       Outputs* noted) {
+  return std::make_unique<MirroredOps>(std::move(device), std::move(stream), std::move(inner),
+                                       noted);
 }
 
 }  // namespace dlrm
