@@ -267,10 +267,10 @@ struct WorkBags {
   IdGroup group;
   BagGradient gradient;
 
-  explicit WorkBags(int64_t unique, int64_t longest = 1, int64_t width = 8)
+  explicit WorkBags(int64_t unique, int64_t longest = 1, int64_t width = 8, int64_t others = 1)
       : table(unique, width, DType::kFloat32, 1), pooled(Cells::random(unique, width, 2)) {
     for (int64_t r = 0; r < unique; ++r) {
-      for (int64_t k = 0; k < (r == 0 ? longest : 1); ++k) bags.ids.push_back(r);
+      for (int64_t k = 0; k < (r == 0 ? longest : others); ++k) bags.ids.push_back(r);
       bags.offsets.push_back(bags.nnz());
     }
     space = RunSpace(bags.nnz());
@@ -292,19 +292,23 @@ void CpuWork::add_lookups() {
     const BagGroup groups[] = {of.bags.lookup(of.table.rows(), of.pooled.floats()), {}};
     ops.embedding_bag_forward(groups);
   });
-  const auto backward = [](Ops& ops, int64_t unique, int64_t longest) {
-    WorkBags of(unique, longest);
+  const auto backward = [](Ops& ops, int64_t unique, int64_t longest, int64_t others = 1) {
+    WorkBags of(unique, longest, 8, others);
     of.sort();
     Cells grads(unique, 8);
     ops.embedding_bag_backward(of.space.runs(), {&of.gradient, 1}, grads.floats());
   };
   at_limits("embedding_bag_backward of", {683, 1024},
             [&](Ops& ops, int64_t n) { backward(ops, n, 1); });
-  for (const int64_t longest : {256, 257, 512, 513, 4095, 4096, 6144}) {
+  for (const int64_t longest : {1024, 1025, 2048, 2049, 4095, 4096, 6144}) {
     note(fmt::format("embedding_bag_backward of one row {} times", longest),
          [&](Ops& ops) { backward(ops, 1, longest); });
     note(fmt::format("embedding_bag_backward of 4096 rows, one {} times", longest),
          [&](Ops& ops) { backward(ops, 4096, longest); });
+  }
+  for (const int64_t longest : {1024, 1025}) {  // longer runs are summed in chunks
+    note(fmt::format("embedding_bag_backward of 4096 rows twice, one {} times", longest),
+         [&](Ops& ops) { backward(ops, 4096, longest, 2); });
   }
   at_limits("row_square_sums of", {kGrain / 4, 3 * kGrain / 8}, [](Ops& ops, int64_t n) {
     Cells grads(n, 8);
@@ -389,7 +393,7 @@ void CpuWork::add_updates() {
     shards(ops, {{n, 1}, {n, 1}}, false);
   });
   note("embedding_bag_updates of shards with long runs", [&](Ops& ops) {
-    shards(ops, {{9, 1}, {7, 256}, {0, 1}, {5, 257}, {3, 9000}}, false);
+    shards(ops, {{9, 1}, {7, 1024}, {0, 1}, {5, 1025}, {3, 9000}}, false);
   });
   note("embedding_bag_updates that are skipped", [&](Ops& ops) {
     shards(ops, {{4096, 1}, {4096, 1}}, true);
