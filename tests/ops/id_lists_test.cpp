@@ -53,6 +53,52 @@ TEST_P(IdLists, TheFirstBadIdIsReportedAndAllBecomeZero) {
   EXPECT_EQ(bad.ids, want);
 }
 
+TEST_P(IdLists, OfTwoBadIdsTheFirstIsReportedByListThenByPosition) {
+  constexpr int64_t kBags = 400, kLength = 3, kCount = kBags * kLength;
+  std::vector<int64_t> offsets, first_list(kCount, 4), last_list(kCount, 4);
+  for (int64_t b = 0; b <= kBags; ++b) offsets.push_back(b * kLength);
+  const std::vector<int32_t> lengths(kBags, kLength);
+  std::vector<int32_t> narrow(kCount, 4);
+  IdCheck all;
+  all.bags = kBags, all.capacity = kCount, all.rows = 9;
+  IdCheck lists[] = {all, all, all};
+  lists[0].ids = first_list.data(), lists[0].offsets = offsets.data();
+  lists[1].ids = narrow.data(), lists[1].narrow = true, lists[1].lengths = lengths.data();
+  lists[2].ids = last_list.data(), lists[2].length = kLength;
+  const auto set = [&](size_t list, size_t position, int32_t id) {
+    if (list == 1) narrow[position] = id;
+    if (list != 1) (list == 0 ? first_list : last_list)[position] = id;
+  };
+  std::vector<std::pair<size_t, size_t>> places;
+  for (size_t list = 0; list < 3; ++list) {
+    lists[list].feature = static_cast<int64_t>(list) + 10;
+    lists[list].first_sample = static_cast<int64_t>(list) * 1000;
+    for (const size_t position : {0, 300, 1024, 1199}) places.emplace_back(list, position);
+  }
+  for (size_t first = 0; first < places.size(); ++first) {
+    for (size_t second = first + 1; second < places.size(); ++second) {
+      const auto& [list, position] = places[first];
+      set(list, position, 50);
+      set(places[second].first, places[second].second, -6);
+      std::vector<float> flag = {0};
+      std::vector<int64_t> where = {0, 0, 0};
+      ops->check_ids(lists, flag, where);
+      EXPECT_EQ(flag[0], 1);
+      EXPECT_EQ(where,
+                (std::vector<int64_t>{
+                    lists[list].feature,
+                    lists[list].first_sample + static_cast<int64_t>(position) / kLength, 50}))
+          << first << " and " << second;
+      EXPECT_EQ(std::count(first_list.begin(), first_list.end(), 0) +
+                    std::count(narrow.begin(), narrow.end(), 0) +
+                    std::count(last_list.begin(), last_list.end(), 0),
+                2);
+      set(list, position, 4);
+      set(places[second].first, places[second].second, 4);
+    }
+  }
+}
+
 TEST_P(IdLists, OffsetsMayStartBehindOtherIds) {
   Bags bags = Bags::random(20, 50, 2, 5);
   Bags later = bags;
