@@ -2,8 +2,10 @@
 #ifdef DLRM_WITH_CUDA
 #include <atomic>
 #include <cstdlib>
+#include <set>
 
 #include "dlrm/device/cuda/runtime.h"
+#include "dlrm/device/stream_recording.h"
 #include "dlrm/device/transfer.h"
 
 #include "fixture.h"
@@ -153,7 +155,12 @@ TEST_F(GpuChain, BackwardIncludesTheActivationOfTheLayerBelow) {
           layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix();
           layer.dx = dx.matrix(), layer.dw = dw.floats(), layer.dbias = db.view();
           layer.below = &below;
-          fused->run(layer);
+          fused->run(layer);  // times each way to compute it
+          for (OnDevice* result : {&dx, &want, &dw, &db, &below_db}) {
+            result->set(std::vector<float>(result->get().size(), 7.0f));
+          }
+          below.has_dbias = false;
+          fused->run(layer);  // computes it in one way
 
           plain->linear_backward_input(dy.matrix(), above.matrix(), want.matrix());
           plain->activation_backward(act, y.matrix(), z.matrix(), want.matrix());
@@ -204,6 +211,48 @@ TEST_F(GpuChain, ReluUsesTheMaskOfTheForwardAndSumsTheBias) {
   ops->run(layer);
   EXPECT_TRUE(below.has_dbias);
   stream->synchronize();
+}
+
+TEST_F(GpuChain, EachWayToSumBiasGradientsIsChosenAndComplete) {
+  std::set<size_t> queued;  // numbers of operations: the library adds both sums, one, or none
+  for (int day = 1; day <= 8; ++day) {
+    const auto ops = timed_on_day(day);
+    OnDevice x = make(20, 8, DType::kFloat32, 1), w = make(16, 8, DType::kFloat32, 2),
+             bias = make(1, 16, DType::kFloat32, 3), y = make(20, 16, DType::kFloat32, 4),
+             above = make(8, 16, DType::kFloat32, 5), dy = make(20, 8, DType::kFloat32, 6),
+             dx = make(20, 16, DType::kFloat32, 7), dw = make(8, 16, DType::kFloat32, 8),
+             db = make(1, 8, DType::kFloat32, 9), below_db = make(1, 16, DType::kFloat32, 10);
+    const Buffer bits(*device, 20 * 16, "mask");
+    ReluMask mask{bits.data(), 128, false};
+    LinearForward forward;
+    forward.x = x.matrix(), forward.w = w.matrix(), forward.bias = bias.view();
+    forward.act = Activation::kRelu, forward.y = y.matrix(), forward.mask = &mask;
+    ops->run(forward);
+    const auto backward = [&] {
+      LayerBelow below;
+      below.act = Activation::kRelu, below.y = y.matrix(), below.mask = &mask;
+      below.dbias = below_db.view();
+      LinearBackward layer;
+      layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix();
+      layer.dx = dx.matrix(), layer.dw = dw.floats(), layer.dbias = db.view();
+      layer.below = &below;
+      ops->run(layer);
+      EXPECT_TRUE(below.has_dbias);
+    };
+    backward();  // times each way
+    for (OnDevice* sums : {&db, &below_db}) sums->set(std::vector<float>(sums->get().size(), 7));
+    const auto recorder = record_streams([] { return 0; });
+    backward();
+    stream->synchronize();
+    queued.insert(recorder->take().operations.size());
+    for (const auto& [of, sums] : {std::pair{&dy, &db}, {&dx, &below_db}}) {
+      const std::vector<float> values = of->get();
+      std::vector<float> want(static_cast<size_t>(of->matrix().cols));
+      for (size_t i = 0; i < values.size(); ++i) want[i % want.size()] += values[i];
+      expect_near(sums->get(), want, 1e-5, 1e-5, fmt::format("day {}", day));
+    }
+  }
+  EXPECT_EQ(queued.size(), 3u);
 }
 
 TEST_F(GpuChain, ASecondBackwardNeitherAllocatesNorWaits) {
