@@ -1,7 +1,8 @@
 // Which kernels operations launch on an emulated GPU, with their blocks and threads, compared with
-// a file: for shapes on both sides of each limit. Several kernels give equal results, so nothing
-// else shows that another one was chosen, or that a grid has blocks without work. Whoever changes
-// one on purpose writes the file anew with DLRM_UPDATE_COUNTS=1.
+// a file: for shapes on both sides of each limit, and with each operand unaligned in turn. Several
+// kernels give equal results, so nothing else shows that another one was chosen, or that a grid has
+// blocks without work. What another stream gets is marked with its number. Whoever changes one on
+// purpose writes the file anew with DLRM_UPDATE_COUNTS=1.
 #if defined(DLRM_SIMT)
 #include <algorithm>
 
@@ -21,6 +22,7 @@ class ChosenKernels : public OnGpu {
   void SetUp() override {
     OnGpu::SetUp();
     ops_ = make_cuda_ops(*device, *stream, {});
+    begun_ = device->make_event();
   }
 
   /// Zeros in device memory; `shift` bytes after the start of an allocation.
@@ -45,20 +47,29 @@ class ChosenKernels : public OnGpu {
     return reinterpret_cast<T*>(data);
   }
 
+  /// `marks`: events, and waits for them, are noted too.
   template <class Work>
-  void note(const std::string& what, const Work& work) {
+  void note(const std::string& what, const Work& work, bool marks = false) {
     stream->synchronize();
     const auto recorder = record_streams([] { return 0; });
+    stream->record(*begun_);  // so that the operations' own stream is number 0
     work();
     stream->synchronize();
+    ops_->gradient_stream()->synchronize();
     std::string found;
-    for (const QueuedOperation& o : recorder->take().operations) {
+    const std::vector<QueuedOperation> operations = recorder->take().operations;
+    for (size_t i = 1; i < operations.size(); ++i) {
+      const QueuedOperation& o = operations[i];
+      const std::string on = o.stream > 0 ? fmt::format(" @{}", o.stream) : "";
       using Kind = QueuedOperation::Kind;
       if (o.kind == Kind::kKernel) {
         const std::string file = o.name.substr(0, o.name.find(':'));
-        found += fmt::format(" {} {} x {};", file.substr(file.rfind('/') + 1), o.blocks, o.threads);
+        found += fmt::format(" {} {} x {}{};", file.substr(file.rfind('/') + 1), o.blocks,
+                             o.threads, on);
       } else if (o.kind == Kind::kLibrary) {
-        found += " " + o.name + (o.flops > 0 ? fmt::format(" {} flops;", o.flops) : ";");
+        found += " " + o.name + (o.flops > 0 ? fmt::format(" {} flops", o.flops) : "") + on + ";";
+      } else if (o.kind == Kind::kMark && marks) {
+        found += fmt::format(" mark{};", on);
       }
     }
     text_ += what + ":" + found + "\n";
@@ -203,7 +214,137 @@ class ChosenKernels : public OnGpu {
     }
   }
 
+  struct Field {
+    int64_t rows, cols;
+    DType type;
+  };
+  /// `call` takes matrices of these shapes. Their rows are apart, and aligned except for those of
+  /// one matrix: its first element is not, or its second row, or its rows follow each other.
+  template <class Call>
+  void add_flaws(const std::string& name, const std::vector<Field>& fields, const Call& call) {
+    const auto run = [&](const std::string& what, size_t flawed, int64_t spare, int64_t shift) {
+      std::vector<Matrix> m;
+      for (size_t i = 0; i < fields.size(); ++i) {
+        const Field& f = fields[i];
+        const int64_t aligned = (f.cols + 15) / 8 * 8 - f.cols;
+        m.push_back(i == flawed
+                        ? matrix(f.type, f.rows, f.cols, spare < 0 ? aligned + 1 : spare, shift)
+                        : matrix(f.type, f.rows, f.cols, aligned));
+      }
+      note(fmt::format("{} {}{}", name_of(fields[0].type), name, what), [&] { call(m); });
+    };
+    run("", fields.size(), 0, 0);
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const int64_t aligned = (fields[i].cols + 15) / 8 * 8 - fields[i].cols;
+      run(fmt::format(", {} begins unaligned", i), i, aligned, 1);
+      run(fmt::format(", {} continues unaligned", i), i, -1, 0);
+      run(fmt::format(", {} without gaps", i), i, 0, 0);
+    }
+  }
+
+  void add_unaligned() {
+    using Matrices = std::vector<Matrix>;
+    for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+      const Field x{40, 64, type}, e{40, 192, type}, column{40, 1, type}, row{1, 64, type};
+      add_flaws("dot forward", {x, e, {40, 70, type}},
+                [&](const Matrices& m) { ops_->dot_forward(m[0], m[1], m[2]); });
+      add_flaws("dot backward", {x, e, {40, 70, type}, x, e},
+                [&](const Matrices& m) { ops_->dot_backward(m[0], m[1], m[2], m[3], m[4]); });
+      add_flaws("fm forward", {x, e, {40, 257, type}}, [&](const Matrices& m) {
+        ops_->run(FmForward{m[0], m[1], m[2]});
+      });
+      add_flaws("fm backward", {x, e, {40, 257, type}, x, e}, [&](const Matrices& m) {
+        ops_->run(FmBackward{m[0], m[1], m[2], m[3], m[4]});
+      });
+      add_flaws("cross forward", {x, x, x},
+                [&](const Matrices& m) { ops_->cross_forward(m[0], m[1], m[2]); });
+      add_flaws("cross backward", {x, x, x},
+                [&](const Matrices& m) { ops_->cross_backward(m[0], m[1], m[2]); });
+      for (const int64_t layers : {1, 2}) {
+        const Field t{layers * 40, 64, type};
+        add_flaws(fmt::format("backward of {} cross layers", layers), {x, t, x, x, x, x},
+                  [&](const Matrices& m) {
+                    ops_->cross_input_backward(m[0], m[1], m[2], m[3], m[4], m[5]);
+                  });
+      }
+      add_flaws("add", {x, x}, [&](const Matrices& m) { ops_->add(m[0], m[1]); });
+      add_flaws("convert", {x, {40, 64, DType::kBFloat16}},
+                [&](const Matrices& m) { ops_->convert(m[0], m[1]); });
+      add_flaws("silu backward", {x, x}, [&](const Matrices& m) {
+        ops_->activation_backward(Activation::kSilu, {}, m[0], m[1]);
+      });
+      add_flaws("find", {x}, [&](const Matrices& m) {
+        ops_->find_non_finite(m[0], view<float>(1));
+        stream->synchronize();
+      });
+      add_flaws("one output", {x, row, column}, [&](const Matrices& m) {
+        ops_->linear_forward(m[0], m[1], {}, Activation::kNone, m[2], {});
+      });
+      add_flaws("backward input of one output", {column, row, x},
+                [&](const Matrices& m) { ops_->linear_backward_input(m[0], m[1], m[2]); });
+      add_flaws("backward of one output", {column, x, row, x}, [&](const Matrices& m) {
+        const Matrix dw = matrix(DType::kFloat32, 1, 64);
+        LinearBackward l;
+        l.dy = m[0], l.x = m[1], l.w = m[2], l.dx = m[3], l.dw = dw.f32();
+        ops_->run(l);
+        stream->synchronize();
+      });
+      add_flaws("layer", {x, {64, 64, type}, x}, [&](const Matrices& m) {
+        ops_->linear_forward(m[0], m[1], {}, Activation::kSigmoid, m[2], {});
+      });
+      add_flaws("backward weight", {x, {40, 8, type}}, [&](const Matrices& m) {
+        const Matrix dw = matrix(DType::kFloat32, 64, 8);
+        ops_->linear_backward_weight(m[0], m[1], dw.f32(), view<float>(64));
+        stream->synchronize();
+      });
+    }
+    for (const size_t which : {0, 1, 2, 3, 4, 5}) {
+      std::vector<float*> at;
+      constexpr size_t kCount = 4096;
+      for (size_t i = 0; i < 5; ++i) {
+        at.push_back(reinterpret_cast<float*>(zeros(4 * kCount, i == which ? i == 4 ? 2 : 4 : 0)));
+      }
+      OptimizerStep step;
+      step.rule = OptimizerRule::kAdam;
+      note(fmt::format("adam, {} unaligned", which), [&] {
+        ops_->dense_update(step, {at[0], kCount}, {at[1], kCount}, {at[2], kCount}, {at[3], kCount},
+                           {reinterpret_cast<BFloat16*>(at[4]), kCount});
+      });
+    }
+  }
+
+  /// The side stream gets the gradients of weights, also of layers without rows or columns.
+  void add_backward() {
+    struct Shape {
+      int64_t batch, inputs, outputs;
+    };
+    for (const Shape& s : {Shape{40, 8, 16}, Shape{0, 8, 16}, Shape{40, 0, 16}, Shape{40, 8, 0},
+                           Shape{40, 8, 1}, Shape{0, 8, 1}, Shape{0, 0, 16}, Shape{40, 5, 3}}) {
+      for (const bool deferred : {false, true}) {
+        for (const char* left_out : {"nothing", "dx", "dw", "dbias"}) {
+          const std::string out = left_out;
+          if (out == "dw" && !deferred) continue;
+          const DType type = DType::kBFloat16;
+          const Matrix dw = matrix(DType::kFloat32, s.outputs, s.inputs);
+          LinearBackward l;
+          l.act = Activation::kSilu;
+          l.z = matrix(type, s.batch, s.outputs), l.dy = matrix(type, s.batch, s.outputs);
+          l.x = matrix(type, s.batch, s.inputs), l.w = matrix(type, s.outputs, s.inputs);
+          l.deferred = deferred;
+          if (out != "dx") l.dx = matrix(type, s.batch, s.inputs);
+          if (out != "dw") l.dw = dw.f32();
+          if (out != "dw" && out != "dbias") l.dbias = view<float>(s.outputs);
+          note(
+              fmt::format("backward {} x {} x {}{} without {}", s.batch, s.inputs, s.outputs,
+                          deferred ? " deferred" : "", out),
+              [&] { ops_->run(l); }, true);
+        }
+      }
+    }
+  }
+
   std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Event> begun_;
   std::vector<Array<char>> memory_;
   std::string text_;
 };
@@ -213,6 +354,8 @@ TEST_F(ChosenKernels, AreThoseOfTheFile) {
   add_layers();
   add_tables();
   add_elements();
+  add_unaligned();
+  add_backward();
   expect_text_of_file(text_, DLRM_SOURCE "/tests/ops/chosen_kernels.txt");
 }
 
