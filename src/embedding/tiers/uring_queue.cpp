@@ -17,14 +17,16 @@ namespace {
 /// it one by one. Linux has it since 6.1.
 constexpr unsigned kOfOneThread = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
 
-/// Returns false if the kernel or the container refuses every kind of ring.
-bool init_ring(io_uring& ring, int depth, bool& of_one_thread) {
+/// Returns 0, or an error number if the kernel or the container refuses every kind of ring.
+int init_ring(io_uring& ring, int depth, bool& of_one_thread) {
+  int error = 0;
   // Without COOP_TASKRUN, completions interrupt the thread. Linux has it since 5.19.
   for (const unsigned flags : {kOfOneThread, unsigned{IORING_SETUP_COOP_TASKRUN}, 0u}) {
     of_one_thread = flags == kOfOneThread;
-    if (io_uring_queue_init(static_cast<unsigned>(depth), &ring, flags) == 0) return true;
+    error = -io_uring_queue_init(static_cast<unsigned>(depth), &ring, flags);
+    if (error == 0) break;
   }
-  return false;
+  return error;
 }
 
 /// Linux has these operations since 5.6.
@@ -91,9 +93,11 @@ class UringQueue final : public BlockQueue {
     DLRM_CHECK(rc >= 0, "io_uring_enter: {}", std::strerror(-rc));
   }
 
-  void open() {
-    open_ = init_ring(ring_, depth_, of_one_thread_);
-    if (!open_) return;
+  /// Returns 0 or an error number.
+  int open() {
+    const int error = init_ring(ring_, depth_, of_one_thread_);
+    open_ = error == 0;
+    if (!open_) return error;
     maker_ = std::this_thread::get_id();
     const iovec region{memory_.data(), memory_.size()};
     // Refused if it exceeds the limit of locked memory.
@@ -102,6 +106,7 @@ class UringQueue final : public BlockQueue {
     const bool fixed_file = io_uring_register_files(&ring_, &file_, 1) == 0;
     fd_ = fixed_file ? 0 : file_;
     flags_ = fixed_file ? IOSQE_FIXED_FILE : 0;
+    return 0;
   }
   void close() {
     if (open_) io_uring_queue_exit(&ring_);
@@ -111,8 +116,8 @@ class UringQueue final : public BlockQueue {
   void reopen() {
     DLRM_CHECK(under_way_ == 0, "a transfer of another thread is under way");
     close();
-    open();
-    DLRM_CHECK(open_, "io_uring_setup: {}", std::strerror(errno));
+    const int error = open();
+    DLRM_CHECK(error == 0, "io_uring_setup: {}", std::strerror(error));
   }
 
   const int file_, depth_;

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <pthread.h>
@@ -76,6 +77,32 @@ TEST_P(BlockQueueTest, TellsWhatEachTransferMoved) {
   queue_->start(1, {false, block(4), kBlockBytes, 3 * kBlockBytes});
   queue_->start(2, {true, block(5), kBlockBytes, -kBlockBytes});
   EXPECT_THAT(results(3, 3), ::testing::ElementsAre(2 * kBlockBytes, 0, -EINVAL));
+}
+
+TEST_P(BlockQueueTest, ARingStartsNoMoreTransfersThanItIsDeep) {
+  if (!GetParam()) GTEST_SKIP() << "threads take any number";
+  for (int id = 0; id < kDepth; ++id) queue_->start(id, transfer(true, id));
+  EXPECT_THROW(queue_->start(kDepth, transfer(true, 0)), Error);
+}
+
+TEST_P(BlockQueueTest, ARingOfOneThreadIsNotMadeAgainWhileItHasTransfers) {
+  if (!GetParam()) GTEST_SKIP() << "threads serve any thread";
+  queue_->start(0, transfer(true, 0));
+  std::string error;
+  std::thread([&] {
+    try {
+      queue_->start(1, transfer(true, 1));
+    } catch (const Error& e) {
+      error = e.what();
+    }
+  }).join();
+  if (error.empty()) GTEST_SKIP() << "rings serve any thread";
+  EXPECT_THAT(error, ::testing::HasSubstr("a transfer of another thread is under way"));
+  EXPECT_THAT(results(1, 1), ::testing::ElementsAre(kBlockBytes));
+  std::thread([&] {
+    queue_->start(0, transfer(true, 1));
+    EXPECT_THAT(results(1, 1), ::testing::ElementsAre(kBlockBytes));
+  }).join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, BlockQueueTest, ::testing::Bool(),

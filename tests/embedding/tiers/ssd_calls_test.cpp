@@ -26,6 +26,8 @@ using ::testing::IsEmpty;
 struct Calls {
   std::vector<std::string> list;
   std::map<std::string, std::deque<int>> errors;
+  std::set<std::string> transfers;  ///< the kinds of transfers that a ring was given
+  int missing = -1;                 ///< an operation that no ring has
 };
 std::mutex calls_mutex;
 Calls* calls = nullptr;  // null: nobody listens
@@ -39,6 +41,21 @@ int note(const std::string& name, const std::string& text) {
   if (!errors.empty()) errors.pop_front();
   calls->list.push_back(name + text + (error != 0 ? fmt::format(": error {}", error) : ""));
   return error;
+}
+
+/// Notes the transfers that wait in a ring to be submitted.
+void note_transfers(const io_uring& ring) {
+  const std::map<int, std::string> names = {{IORING_OP_READ, "read"},
+                                            {IORING_OP_READ_FIXED, "read of fixed memory"},
+                                            {IORING_OP_WRITE, "write"},
+                                            {IORING_OP_WRITE_FIXED, "write of fixed memory"}};
+  const std::lock_guard lock(calls_mutex);
+  if (!calls) return;
+  for (unsigned i = ring.sq.sqe_head; i != ring.sq.sqe_tail; ++i) {
+    const io_uring_sqe& entry = ring.sq.sqes[i & *ring.sq.kring_mask];
+    calls->transfers.insert(names.at(entry.opcode) +
+                            (entry.flags & IOSQE_FIXED_FILE ? ", fixed file" : ""));
+  }
 }
 
 template <class Function>
@@ -79,14 +96,16 @@ extern "C" int io_uring_queue_init(unsigned entries, io_uring* ring,
 
 extern "C" int io_uring_register_buffers(io_uring* ring, const iovec* memory,
                                          unsigned count) LIBURING_NOEXCEPT {
-  dlrm::testing::note("buffers", fmt::format(" {}", count));
+  const int error = dlrm::testing::note("buffers", fmt::format(" {}", count));
+  if (error != 0) return -error;
   return dlrm::testing::real<int(io_uring*, const iovec*, unsigned)>("io_uring_register_buffers")(
       ring, memory, count);
 }
 
 extern "C" int io_uring_register_files(io_uring* ring, const int* files,
                                        unsigned count) LIBURING_NOEXCEPT {
-  dlrm::testing::note("files", fmt::format(" {}", count));
+  const int error = dlrm::testing::note("files", fmt::format(" {}", count));
+  if (error != 0) return -error;
   return dlrm::testing::real<int(io_uring*, const int*, unsigned)>("io_uring_register_files")(
       ring, files, count);
 }
@@ -94,7 +113,17 @@ extern "C" int io_uring_register_files(io_uring* ring, const int* files,
 extern "C" int io_uring_submit_and_wait(io_uring* ring, unsigned count) LIBURING_NOEXCEPT {
   const int error = dlrm::testing::note("wait", "");
   if (error != 0) return -error;
+  dlrm::testing::note_transfers(*ring);
   return dlrm::testing::real<int(io_uring*, unsigned)>("io_uring_submit_and_wait")(ring, count);
+}
+
+extern "C" io_uring_probe* io_uring_get_probe_ring(io_uring* ring) LIBURING_NOEXCEPT {
+  io_uring_probe* const probe =
+      dlrm::testing::real<io_uring_probe*(io_uring*)>("io_uring_get_probe_ring")(ring);
+  const std::lock_guard lock(dlrm::testing::calls_mutex);
+  const int missing = dlrm::testing::calls ? dlrm::testing::calls->missing : -1;
+  if (probe && missing >= 0) probe->ops[missing].flags = 0;
+  return probe;
 }
 
 namespace dlrm::testing {
@@ -182,6 +211,45 @@ TEST_F(SsdCalls, WithoutAnyRingThreadsAreAskedAtOnce) {
   EXPECT_EQ(taken({"ring"}).size(), 3u) << "no other ring is tried";
   EXPECT_EQ(store->description().substr(0, 16), "pread and pwrite");
   EXPECT_THAT(wrong(*store, 1), IsEmpty());
+}
+
+TEST_F(SsdCalls, ARingThatCannotReadOrWriteIsNotUsed) {
+  for (const int missing : {IORING_OP_READ, IORING_OP_WRITE}) {
+    made_.missing = missing;
+    EXPECT_EQ(make()->description().substr(0, 16), "pread and pwrite") << missing;
+  }
+}
+
+TEST_F(SsdCalls, TransfersAreOfFixedMemoryAndOfAFixedFileIfLinuxTakesThem) {
+  if (!has_uring()) GTEST_SKIP() << "no io_uring";
+  const auto transfers = [&](int memory_error, int file_error) {
+    next_errors("buffers", {memory_error, memory_error});
+    next_errors("files", {file_error, file_error});
+    const auto store = make();
+    made_.transfers.clear();
+    EXPECT_THAT(wrong(*store, 1), IsEmpty());
+    return made_.transfers;
+  };
+  EXPECT_THAT(transfers(0, 0),
+              ElementsAre("read of fixed memory, fixed file", "write, fixed file"));
+  EXPECT_THAT(transfers(ENOMEM, 0), ElementsAre("read, fixed file", "write, fixed file"));
+  EXPECT_THAT(transfers(0, EMFILE), ElementsAre("read of fixed memory", "write"));
+  EXPECT_THAT(transfers(ENOMEM, EMFILE), ElementsAre("read", "write"));
+}
+
+TEST_F(SsdCalls, ARingThatCannotBeMadeAgainForAnotherThreadIsAnError) {
+  if (!has_uring()) GTEST_SKIP() << "no io_uring";
+  const auto store = make();
+  if (taken({"ring"}).size() != 2) GTEST_SKIP() << "rings serve any thread";
+  EXPECT_THAT(wrong(*store, 1), IsEmpty());
+  next_errors("ring", {EINVAL, EINVAL, ENOMEM});
+  std::string error;
+  std::thread([&] {
+    error = error_of(ExitCode::kFailure, [&] { read_records(*store, {3}, kRecordBytes); });
+  }).join();
+  EXPECT_THAT(error, ::testing::EndsWith("io_uring_setup: Cannot allocate memory"));
+  EXPECT_THAT(taken({"ring"}), ElementsAre(::testing::EndsWith("22"), ::testing::EndsWith("22"),
+                                           fmt::format("ring of 16, flags 0x0: error {}", ENOMEM)));
 }
 
 TEST_F(SsdCalls, InterruptedCallsAreMadeAgain) {
