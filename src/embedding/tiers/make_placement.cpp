@@ -5,6 +5,8 @@
 #include "dlrm/core/shown_bytes.h"
 #include "dlrm/plan/cache_size.h"
 
+#include "layout.h"
+
 namespace dlrm {
 namespace {
 
