@@ -28,7 +28,15 @@ namespace {
 constexpr const char* kWriting = "DLRM_TEST_WRITING";
 
 std::atomic<int> interrupted_waits{0}, waits{0}, syncs{0};
+std::atomic<int> writes{0}, failing_write{-1};
 std::atomic<bool> no_pipe{false}, no_child{false}, no_mapping{false}, no_memory{false};
+
+/// Counts a change of a file. True if it shall fail.
+bool write_fails() {
+  if (writes++ != failing_write) return false;
+  errno = ENOSPC;
+  return true;
+}
 
 /// How the child writes to the parent.
 ssize_t write_of_child(const char* how, int fd, const void* data, size_t bytes) {
@@ -88,6 +96,22 @@ extern "C" int sync_file_range(int fd, off64_t from, off64_t bytes, unsigned fla
   return static_cast<int>(syscall(SYS_sync_file_range, fd, from, bytes, flags));
 }
 
+extern "C" ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
+  return dlrm::write_fails() ? -1 : syscall(SYS_pwrite64, fd, data, bytes, offset);
+}
+
+extern "C" ssize_t pwrite64(int fd, const void* data, size_t bytes, off64_t offset) {
+  return dlrm::write_fails() ? -1 : syscall(SYS_pwrite64, fd, data, bytes, offset);
+}
+
+extern "C" int ftruncate(int fd, off_t bytes) noexcept {
+  return dlrm::write_fails() ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, bytes));
+}
+
+extern "C" int ftruncate64(int fd, off64_t bytes) noexcept {
+  return dlrm::write_fails() ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, bytes));
+}
+
 extern "C" htri_t H5Lexists(hid_t place, const char* name, hid_t access) {
   if (dlrm::no_memory) throw std::bad_alloc();
   const auto real = reinterpret_cast<decltype(&H5Lexists)>(dlsym(RTLD_NEXT, "H5Lexists"));
@@ -113,6 +137,7 @@ class FailingCalls : public ::testing::Test {
   ~FailingCalls() override {
     unsetenv(kWriting);
     interrupted_waits = 0;
+    failing_write = -1;
     no_pipe = no_child = no_mapping = no_memory = false;
   }
 
@@ -197,6 +222,52 @@ TEST_F(FailingCalls, AFileThatCannotBeMappedIsAFailure) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kFailure);
     EXPECT_EQ(error.what(), path_ + ": cannot map: Cannot allocate memory");
+  }
+}
+
+// Each write of each kind of writer fails in turn, those of the HDF5 library included.
+TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the library leaks a file that it cannot write";
+#endif
+  const SmallDataset data{.weighted = true};
+  enum class Kind { kSpooled, kDirect, kBuffered };
+  for (const Kind kind : {Kind::kSpooled, Kind::kDirect, Kind::kBuffered}) {
+    const TemporaryFolder folder;
+    const auto write = [&] {
+      DatasetLayout layout = data.layout();
+      if (kind != Kind::kSpooled) {
+        layout.samples = 10;
+        layout.features[2].count = 13;  // i mod 4 ids of ten samples
+      }
+      DatasetWriter writer(folder / "b.h5", layout, kind == Kind::kBuffered ? 4096 : 0);
+      data.append(writer, 0, 7);
+      data.append(writer, 7, 10);
+      writer.finish();
+    };
+    writes = 0;
+    write();
+    const std::string whole = bytes_of_file(folder / "b.h5");
+    std::filesystem::remove(folder / "b.h5");
+    const int all = writes;
+    EXPECT_GT(all, 10);
+    for (int failing = 0; failing < all; ++failing) {
+      writes = 0;
+      failing_write = failing;
+      std::string error;
+      try {
+        write();
+      } catch (const Error& e) {
+        error = e.what();
+      }
+      failing_write = -1;
+      EXPECT_EQ(error.substr(0, folder.path().size()), folder.path()) << failing << " of " << all;
+      EXPECT_NE(error.find("write"), std::string::npos)
+          << failing << " of " << all << ": " << error;
+      EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << failing << " of " << all;
+    }
+    write();
+    EXPECT_EQ(bytes_of_file(folder / "b.h5"), whole);
   }
 }
 
