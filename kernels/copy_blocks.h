@@ -32,6 +32,8 @@ struct CopyRectangle {
   /// has no list of dst rows. Those that have one, and those that follow them, accumulate.
   int32_t chain;
 };
+/// Plans count these bytes (src/plan/cost.cpp).
+static_assert(sizeof(CopyRectangle) == 96);
 
 /// The arguments of one copy.
 struct CopyShape {

@@ -23,6 +23,10 @@ MachineSpeed speed_of(const RunConfig& config) {
 /// (docs/benchmarks/scaling.md).
 constexpr double kShardBytes = 3.6e-6 * MachineSpeed().memory;
 
+/// Bytes that each rank with a GPU reads of a shard in a step, whoever owns it: where its vectors
+/// and their gradients lie, each in a kernels::CopyRectangle.
+constexpr double kReadBytesOfShard = 2 * 96;
+
 /// Passes over memory for each byte that is exchanged for a node sum: it is copied to a message,
 /// and from it.
 constexpr double kPassesOfSum = 4;
@@ -140,7 +144,9 @@ DType CostModel::owned_type(const TableConfig& table, int64_t rows, int64_t widt
 double CostModel::exchange(double bytes) const { return bytes * seconds_per_exchanged_byte_; }
 
 double CostModel::shard_seconds() const {
-  return speed_.shard > 0 ? speed_.shard : kShardBytes / speed_.memory;
+  if (speed_.shard > 0) return speed_.shard;
+  const double read = speed_.gpu ? kReadBytesOfShard * world_ : 0;
+  return std::max(kShardBytes, read) / speed_.memory;
 }
 
 TableWork CostModel::shard_work(const TableConfig& table, int64_t rows, int64_t width) const {

@@ -59,6 +59,10 @@ constexpr double kEvening[] = {1.05, kEven};
 constexpr double kUneven = 1.14;
 constexpr double kMoreSeconds[] = {1.01, 1.02, 1.03};
 constexpr double kMostEvening = 1.13;
+/// If that is not enough, and the least seconds are those of at most so many parts without rows,
+/// ranks are filled to this multiple, with parts as large.
+constexpr double kFewParts = 4;
+constexpr double kLargestParts[] = {1.149};
 /// The score of heavier plans if bytes matter most, for each multiple of the least seconds.
 constexpr double kTooHeavy = 100;
 /// Room in which pieces are placed at first if memory is unknown, as a multiple of the mean.
@@ -213,7 +217,7 @@ std::vector<Piece> Placement::within(double room) {
   even_bytes(*best, kNear);
   if (!even_ || best->most_bytes() <= even_bytes_of(*best, kEvenBytes)) return best->pieces();
   const double most = std::max(kNear, best->most_seconds() / least_);
-  for_fillings({&most, 1}, [&](Refinement& plan) {
+  for_fillings(kFilledParts, {&most, 1}, [&](Refinement& plan) {
     even_bytes(plan, most);
     const bool fits = plan.most_bytes() <= std::max(room, best->most_bytes());
     if (fits && plan.most_bytes() < best->most_bytes()) best = plan;
@@ -277,7 +281,7 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
       consider(plan);
     }
     if (part != 1 || !even_) continue;
-    for_fillings(kFullRanks, [&](const Refinement& plan) {
+    for_fillings(kFilledParts, kFullRanks, [&](const Refinement& plan) {
       consider(plan);
       return !is_enough(most_work);
     });
@@ -296,6 +300,13 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
     const double most = more * std::max(plan.most_seconds() / least_, kNear);
     even_bytes(plan, std::min(most, kMostEvening));
     if (plan.most_bytes() <= even_bytes_of(plan, kUneven)) best_ = std::move(plan);
+  }
+  const bool few_parts = least_ <= kFewParts * cost_.shard_seconds();
+  if (even_ && few_parts && best_->most_bytes() > even_bytes_of(*best_, kUneven)) {
+    for_fillings(kLargestParts, kLargestParts, [&](const Refinement& plan) {
+      if (plan.most_bytes() <= even_bytes_of(plan, kUneven)) best_ = plan;
+      return false;
+    });
   }
   if (cost_.is_of_nodes() && !even_ && start_.world() <= kFewNodes) {
     best_->lower_seconds_finely(kNearOnNodes * least_, even_bytes_of(*best_, kEvenBytes));
@@ -325,9 +336,10 @@ std::vector<Shard> Placement::begin_filling(const Cuts& cuts, Balance& balance,
 /// Calls `use` with plans whose ranks are filled with rows one after the other, up to multiples of
 /// the least seconds.
 template <class Use>
-void Placement::for_fillings(View<const double> multiples, const Use& use) {
+void Placement::for_fillings(View<const double> parts, View<const double> multiples,
+                             const Use& use) {
   std::vector<std::vector<int>> tried;
-  for (const double part : kFilledParts) {
+  for (const double part : parts) {
     const Cuts cuts = cuts_of(part * least_, std::numeric_limits<double>::infinity());
     std::vector<int> columns;
     for (const Cut& cut : cuts) columns.push_back(cut.columns);

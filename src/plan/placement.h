@@ -48,7 +48,7 @@ class Placement {
   std::vector<Shard> begin_filling(const Cuts& cuts, Balance& balance,
                                    std::vector<Piece>& pieces) const;
   template <class Use>
-  void for_fillings(View<const double> multiples, const Use& use);
+  void for_fillings(View<const double> parts, View<const double> multiples, const Use& use);
   std::optional<Refinement> filled(const RankFill& fill, const Balance& start,
                                    const std::vector<Piece>& placed, double seconds, double& room);
   double even_bytes_of(const Refinement& plan, double multiple) const;

@@ -14,6 +14,8 @@ constexpr int kSteps = 12;
 constexpr int kMostLookedAt = 64;
 /// If a rank has time for fewer parts than this, another part costs much, and ranks may get one.
 constexpr double kFewParts = 10;
+/// The fewest columns of a half.
+constexpr int64_t kNarrowestHalf = 8;
 
 /// About the most of 1 to `most` for which `amount`, which grows with it, is at most `limit`. 0 if
 /// there is none. The method is regula falsi in the variant of Illinois: an end that stays counts
@@ -104,6 +106,7 @@ class RankFill::Filling {
             most_within(rows(strip), seconds_left_, [&](int64_t n) { return seconds(strip, n); });
         const double left = seconds_left_ - seconds(strip, count);
         if (count == 0 || left > fill_.cost_.shard_seconds()) break;
+        if (first_alone_ == strip && count == rows(strip) && halve(strip)) break;
         if (bytes(strip, count) > bytes_left_) return rank;
         put(strip, count);
         first_alone_ = strip;
@@ -111,6 +114,23 @@ class RankFill::Filling {
       skip_used_up();
     }
     return rank;
+  }
+
+  /// Halves the columns of what is left of a strip, if the rank then has time for another part. A
+  /// row-wise optimizer needs whole rows.
+  bool halve(size_t strip) {
+    Shard& left = strips_[strip].left;
+    const int64_t width = left.columns.size(), half = width / 2;
+    const double time = seconds_left_ - fill_.cost_.shard_seconds();
+    const bool rowwise = traits_of(fill_.config_.train.sparse_optimizer.type).rowwise();
+    if (rowwise || half < kNarrowestHalf) return false;
+    if (fill_.cost_.shard(table(strip), rows(strip), width - half) > time) return false;
+    left.columns.end -= half;
+    Strip other = strips_[strip];
+    other.left.columns = {left.columns.end, left.columns.end + half};
+    strips_.insert(strips_.begin() + static_cast<std::ptrdiff_t>(strip) + 1, other);
+    ++last_;
+    return true;
   }
 
   /// Places what fill_alone() has left of the sparsest strip.

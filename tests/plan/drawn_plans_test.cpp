@@ -103,9 +103,9 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
   }
   EXPECT_EQ(hashes,
             (std::vector<std::string>{"097ba3fd4b7dfb0c", "76cca77cf3a4777d", "3a7aff1260ecf488",
-                                      "ce9648bf376d110f", "b18b4268340494ff", "e0acea37dce02551",
+                                      "ce9648bf376d110f", "e1c856b9fe9d5c80", "5c91808cb3ef92a4",
                                       "8e5c1e077b95e0a5", "1543578333e16826", "3dcf30431778a74a",
-                                      "497bbcf2bde95ac8", "25805e6e78477fb5", "b19794a31b7c3f0a"}));
+                                      "497bbcf2bde95ac8", "25805e6e78477fb5", "d9dde457858e46c3"}));
 }
 
 }  // namespace

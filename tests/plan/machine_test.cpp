@@ -188,6 +188,25 @@ TEST_F(MachineOfAPlan, AShardAndACopyTakeTheTimeOfTheFile) {
   EXPECT_NEAR(slow_copy - copy, 1e-3 - 1e-6, 1e-12);
 }
 
+/// Without it, that of a CPU in proportion to the memory, or what GPUs read of a shard on all
+/// ranks.
+TEST_F(MachineOfAPlan, AShardOfUnknownTimeTakesThatOfReadingItsLists) {
+  json object = good_machine();
+  object.erase("shard_seconds");
+  const double rate = object["memory_bytes_per_second"].get<double>();
+  const auto bytes_on = [&](const char* device, int ranks) {
+    object["device"] = device;
+    const RunConfig config = config_with(object);
+    return CostModel(config, ranks, {}).shard_seconds() * rate;
+  };
+  const double of_cpu = 3.6e-6 * MachineSpeed().memory;
+  for (const int ranks : {1, 262, 263, 65536}) {
+    EXPECT_NEAR(bytes_on("cpu", ranks), of_cpu, 1e-6) << ranks;
+    const double lists = 192.0 * ranks;
+    EXPECT_NEAR(bytes_on("cuda", ranks), std::max(of_cpu, lists), 1e-6) << ranks;
+  }
+}
+
 TEST_F(MachineOfAPlan, ThePlanRecordsTheFile) {
   const RunConfig config = config_with(good_machine());
   const Plan plan = make_plan(config, 4);

@@ -120,6 +120,41 @@ TEST(RankFill, WhatIsLeftOfSmallTablesGoesBesideLargeOnes) {
   EXPECT_NO_THROW(check_plan(plan_of(*pieces, kWorld), config.model, "plan"));
 }
 
+/// Three ranks would have a row each of 13, and nothing else. Whole rows leave no time for others.
+TEST(RankFill, HalvesOfTheLastRowGoBesideLargeTablesUnlessRowsMustBeWhole) {
+  constexpr int kWorld = 64;
+  for (const char* type : {"sgd", "rowwise_adagrad"}) {
+    const RunConfig config = load_config(DLRM_SOURCE "/configs/bench/gpu/parity.yaml",
+                                         {fmt::format("train.sparse_optimizer.type={}", type)});
+    const CostModel cost(config, kWorld, {});
+    const Balance start(kWorld, 0);
+    std::vector<Shard> strips = strips_of(config);
+    strips.back().columns = {0, 8};
+    strips.push_back(strips.back());
+    strips.back().columns = {8, 16};
+    double bytes = 0;
+    for (const TableConfig& each : config.model.tables) {
+      bytes += cost.bytes(each, each.rows, each.dim);
+    }
+    const double seconds = 1.002 * cost.shard(config.model.tables.back(), 1, 8);
+    const RankFill fill(config, cost, start, strips);
+    int most_halves = 0;
+    for (double room = 1.3; room < 2; room += 0.02) {
+      const auto pieces = fill.within(seconds, room * bytes / kWorld);
+      if (!pieces) continue;
+      EXPECT_LE(sums_of(*pieces, kWorld).most_seconds, seconds);
+      EXPECT_NO_THROW(check_plan(plan_of(*pieces, kWorld), config.model, "plan"));
+      int halves = 0;
+      for (const Piece& piece : *pieces) {
+        const TableConfig& cut = config.model.tables[static_cast<size_t>(piece.shard.table)];
+        halves += cut.rows == 13 && piece.shard.columns.size() == 8;
+      }
+      most_halves = std::max(most_halves, halves);
+    }
+    EXPECT_EQ(most_halves, std::string(type) == "sgd" ? 6 : 0) << type;
+  }
+}
+
 /// A row of the sparsest table takes almost all the time of a rank, so that none fits beside rows
 /// of the first table.
 TEST(RankFill, ATableOfFewRowsDoesNotKeepOthersFromDenseRows) {

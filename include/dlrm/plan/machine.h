@@ -41,8 +41,8 @@ struct MachineSpeed {
   double network_exchange = 0;
   /// Seconds of an operation that does almost nothing.
   double launch = 0;
-  /// Seconds of processor time for each shard of a rank. Plans take that of a CPU if it is not
-  /// known, in proportion to the memory's rate.
+  /// Seconds of processor time for each shard of a rank. If it is not known, plans take that of a
+  /// CPU in proportion to the memory's rate, or what GPUs read of a shard on all ranks, if more.
   double shard = 0;
   /// Seconds of a rank's processors for an id, however narrow its row is: of the rank of the sample
   /// that sends it, and of the rank of the row for receiving it, for reading the row, and for
