@@ -5,8 +5,8 @@
 #   launch/test.sh [--quick | --all]
 #
 # --quick: a small part, in a few minutes after quickstart.sh, whose build it continues: the tests of
-# core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
-# there, it compiles one kernel.
+# core, config, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is there,
+# it compiles one kernel.
 # --all adds: jobs of a Slurm that the test starts here, and jobs on hosts that are namespaces of this
 # machine, both as root; the tests of code that handles
 # memory, but for the slowest, under AddressSanitizer and UndefinedBehaviorSanitizer; those of comm,
@@ -101,8 +101,8 @@ has_libfuzzer() {
 has_nvcc() { command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; }
 
 quick() {
-  part "cpu: build" build cpu programs {core,config,plan,hdf5,data,end_to_end}_test && {
-    part "cpu: tests" run cpu -L '^(core|config|plan|hdf5|data|scripts)$'
+  part "cpu: build" build cpu programs {core,config,hdf5,data,end_to_end}_test && {
+    part "cpu: tests" run cpu -L '^(core|config|hdf5|data|scripts)$'
     GTEST_FILTER='Install.*:Preflight.*:Training.TwoThree*:Resuming.AResumed*:Programs.EveryProgram*' \
       part "cpu: programs" run cpu -L '^end_to_end$'
   }
