@@ -333,8 +333,8 @@ std::vector<Shard> Placement::begin_filling(const Cuts& cuts, Balance& balance,
   return strips;
 }
 
-/// Calls `use` with plans whose ranks are filled with rows one after the other, up to `multiples` of
-/// the least seconds. Columns are cut as for parts of at most `parts` of these.
+/// Calls `use` with plans whose ranks are filled with rows one after the other, up to `multiples`
+/// of the least seconds. Columns are cut as for parts of at most `parts` of these.
 template <class Use>
 void Placement::for_fillings(View<const double> parts, View<const double> multiples,
                              const Use& use) {
