@@ -188,54 +188,68 @@ TEST_F(GpuChain, BackwardIncludesTheActivationOfTheLayerBelow) {
 }
 
 #if defined(DLRM_SIMT)
+/// Two layers in fp32, with a ReLU between them whose forward has written a mask.
+struct MaskedLayers {
+  template <class Make>
+  MaskedLayers(const Make& make, Device& device, Ops& ops)
+      : x(make(20, 8, 1)),
+        w(make(16, 8, 2)),
+        bias(make(1, 16, 3)),
+        y(make(20, 16, 4)),
+        above(make(8, 16, 5)),
+        dy(make(20, 8, 6)),
+        dx(make(20, 16, 7)),
+        dw(make(8, 16, 8)),
+        bits(device, 20 * 16, "mask") {
+    mask = {bits.data(), 128, false};
+    LinearForward forward;
+    forward.x = x.matrix(), forward.w = w.matrix(), forward.bias = bias.view();
+    forward.act = Activation::kRelu, forward.y = y.matrix(), forward.mask = &mask;
+    ops.run(forward);
+    EXPECT_TRUE(mask.written);
+  }
+  LinearBackward backward(LayerBelow& below) {
+    below.act = Activation::kRelu, below.mask = &mask;
+    LinearBackward layer;
+    layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix();
+    layer.dx = dx.matrix(), layer.dw = dw.floats(), layer.below = &below;
+    return layer;
+  }
+
+  OnDevice x, w, bias, y, above, dy, dx, dw;
+  Buffer bits;
+  ReluMask mask;
+};
+
 TEST_F(GpuChain, ReluUsesTheMaskOfTheForwardAndSumsTheBias) {
   const auto ops = timed_on_day(0);
-  OnDevice x = make(20, 8, DType::kFloat32, 1), w = make(16, 8, DType::kFloat32, 2),
-           bias = make(1, 16, DType::kFloat32, 3), y = make(20, 16, DType::kFloat32, 4),
-           above = make(8, 16, DType::kFloat32, 5), dy = make(20, 8, DType::kFloat32, 6),
-           dx = make(20, 16, DType::kFloat32, 7), dw = make(8, 16, DType::kFloat32, 8),
-           sums = make(1, 16, DType::kFloat32, 9);
-  const Buffer bits(*device, 20 * 16, "mask");
-  ReluMask mask{bits.data(), 128, false};
-  LinearForward forward;
-  forward.x = x.matrix(), forward.w = w.matrix(), forward.bias = bias.view();
-  forward.act = Activation::kRelu, forward.y = y.matrix(), forward.mask = &mask;
-  ops->run(forward);
-  EXPECT_TRUE(mask.written);
+  const auto fp32 = [&](int64_t rows, int64_t cols, unsigned seed) {
+    return make(rows, cols, DType::kFloat32, seed);
+  };
+  MaskedLayers layers(fp32, *device, *ops);
+  OnDevice sums = fp32(1, 16, 9);
   LayerBelow below;
-  below.act = Activation::kRelu, below.mask = &mask, below.dbias = sums.view();
+  below.dbias = sums.view();
   below.y = Matrix(nullptr, DType::kFloat32, 20, 16);  // not read
-  LinearBackward layer;
-  layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix(), layer.dx = dx.matrix();
-  layer.dw = dw.floats(), layer.below = &below;
-  ops->run(layer);
+  ops->run(layers.backward(below));
   EXPECT_TRUE(below.has_dbias);
   stream->synchronize();
 }
 
 TEST_F(GpuChain, EachWayToSumBiasGradientsIsChosenAndComplete) {
+  const auto fp32 = [&](int64_t rows, int64_t cols, unsigned seed) {
+    return make(rows, cols, DType::kFloat32, seed);
+  };
   std::set<size_t> queued;  // numbers of operations: the library adds both sums, one, or none
   for (int day = 1; day <= 8; ++day) {
     const auto ops = timed_on_day(day);
-    OnDevice x = make(20, 8, DType::kFloat32, 1), w = make(16, 8, DType::kFloat32, 2),
-             bias = make(1, 16, DType::kFloat32, 3), y = make(20, 16, DType::kFloat32, 4),
-             above = make(8, 16, DType::kFloat32, 5), dy = make(20, 8, DType::kFloat32, 6),
-             dx = make(20, 16, DType::kFloat32, 7), dw = make(8, 16, DType::kFloat32, 8),
-             db = make(1, 8, DType::kFloat32, 9), below_db = make(1, 16, DType::kFloat32, 10);
-    const Buffer bits(*device, 20 * 16, "mask");
-    ReluMask mask{bits.data(), 128, false};
-    LinearForward forward;
-    forward.x = x.matrix(), forward.w = w.matrix(), forward.bias = bias.view();
-    forward.act = Activation::kRelu, forward.y = y.matrix(), forward.mask = &mask;
-    ops->run(forward);
+    MaskedLayers layers(fp32, *device, *ops);
+    OnDevice db = fp32(1, 8, 9), below_db = fp32(1, 16, 10);
     const auto backward = [&] {
       LayerBelow below;
-      below.act = Activation::kRelu, below.y = y.matrix(), below.mask = &mask;
-      below.dbias = below_db.view();
-      LinearBackward layer;
-      layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix();
-      layer.dx = dx.matrix(), layer.dw = dw.floats(), layer.dbias = db.view();
-      layer.below = &below;
+      below.y = layers.y.matrix(), below.dbias = below_db.view();
+      LinearBackward layer = layers.backward(below);
+      layer.dbias = db.view();
       ops->run(layer);
       EXPECT_TRUE(below.has_dbias);
     };
@@ -245,7 +259,7 @@ TEST_F(GpuChain, EachWayToSumBiasGradientsIsChosenAndComplete) {
     backward();
     stream->synchronize();
     queued.insert(recorder->take().operations.size());
-    for (const auto& [of, sums] : {std::pair{&dy, &db}, {&dx, &below_db}}) {
+    for (const auto& [of, sums] : {std::pair{&layers.dy, &db}, {&layers.dx, &below_db}}) {
       const std::vector<float> values = of->get();
       std::vector<float> want(static_cast<size_t>(of->matrix().cols));
       for (size_t i = 0; i < values.size(); ++i) want[i % want.size()] += values[i];
