@@ -23,8 +23,8 @@ MachineSpeed speed_of(const RunConfig& config) {
 /// (docs/benchmarks/scaling.md).
 constexpr double kShardBytes = 3.6e-6 * MachineSpeed().memory;
 
-/// Bytes that each rank with a GPU reads of a shard in a step, whoever owns it: where its vectors
-/// and their gradients lie, each in a kernels::CopyRectangle.
+/// Bytes that a rank with a GPU reads about a shard with bags of its samples, whoever owns it:
+/// where their vectors and gradients lie, each in a kernels::CopyRectangle. Counted for all ranks.
 constexpr double kReadBytesOfShard = 2 * 96;
 
 /// Passes over memory for each byte that is exchanged for a node sum: it is copied to a message,
