@@ -1,7 +1,7 @@
 // The parallel regions, products and scratch memory of operations on a CPU, compared with a file:
 // for shapes on both sides of each limit. They change no result, so nothing else shows that work is
-// cut into other parts, or computed in another way. Whoever changes one on purpose writes the file
-// anew with DLRM_UPDATE_COUNTS=1.
+// cut into other parts, or computed in another way. The results are compared with the reference.
+// Whoever changes one on purpose writes the file anew with DLRM_UPDATE_COUNTS=1.
 #include <deque>
 
 #include "bags.h"
@@ -11,6 +11,22 @@
 namespace dlrm {
 namespace {
 
+/// A matrix of values that are drawn anew each time. They are multiples of 1/16, so that long sums
+/// of them are exact.
+struct Drawn : Cells {
+  Drawn(int64_t rows, int64_t cols) : Cells(Cells::random(rows, cols, ++drawn)) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) floats()(r, c) = std::round(16 * floats()(r, c)) / 16;
+    }
+  }
+  static inline unsigned drawn = 0;
+};
+
+std::vector<float> drawn_values(int64_t count) {
+  Drawn cells(1, count);
+  return {cells.floats().data, cells.floats().data + count};
+}
+
 class CpuWork : public testing::Test {
  protected:
   static constexpr int kThreads = 3;
@@ -18,7 +34,7 @@ class CpuWork : public testing::Test {
   /// What `work` does on new operations. Kernels of the baseline need the same scratch memory on
   /// every processor. That of oneDNN is its own.
   template <class Work>
-  void note(const std::string& what, const Work& work) {
+  void note(const std::string& what, const Work& work, bool compared = true) {
     const auto device = make_guarded_device(1);
     const auto stream = device->make_stream();
     const auto ops = make_cpu_ops(*device, *stream, kThreads, "baseline");
@@ -31,6 +47,19 @@ class CpuWork : public testing::Test {
       text_ += fmt::format("; {} bytes", device->bytes_in_use() - before);
     }
     text_ += "\n";
+    if (compared) expect_as_reference(what, work);
+  }
+  /// Compares what each operation of `work` writes with the fp64 reference.
+  template <class Work>
+  void expect_as_reference(const std::string& what, const Work& work) {
+    const auto device = make_guarded_device(1);
+    const auto stream = device->make_stream();
+    const auto ops = make_checked_ops(make_cpu_ops(*device, *stream, kThreads), *device, *stream);
+    try {
+      work(*ops);
+    } catch (const Error& error) {
+      ADD_FAILURE() << what << ": " << error.what();
+    }
   }
   /// Calls work(n) for sizes with the given numbers of elements and one less.
   template <class Work>
@@ -69,17 +98,17 @@ TEST_F(CpuWork, OfEveryOperationIsThatOfTheFile) {
 
 void CpuWork::add_movements() {
   at_limits("copy_blocks of", {2 * kGrain, 3 * kGrain}, [](Ops& ops, int64_t n) {
-    std::vector<float> from(static_cast<size_t>(n), 1), to(static_cast<size_t>(n));
+    std::vector<float> from = drawn_values(n), to(from.size());
     BlockCopy b;
     b.src = from.data(), b.dst = to.data(), b.rows = 1, b.cols = b.src_stride = b.dst_stride = n;
     ops.copy_blocks({&b, 1});
   });
   at_limits("convert 4 x", {kGrain / 2, 3 * kGrain / 4}, [](Ops& ops, int64_t n) {
-    Cells x(4, n), y(4, n);
+    Drawn x(4, n), y(4, n);
     ops.convert(x.matrix(), y.matrix());
   });
   at_limits("add 4 x", {kGrain / 2, 3 * kGrain / 4}, [](Ops& ops, int64_t n) {
-    Cells x(4, n), y(4, n);
+    Drawn x(4, n), y(4, n);
     ops.add(x.matrix(), y.matrix());
   });
   at_limits("fill_zero of", {2 << 20, 3 << 20}, [](Ops& ops, int64_t n) {
@@ -188,8 +217,12 @@ void CpuWork::add_layers() {
     });
     note(name("linear_backward_update", s) + " " + how, [&](Ops& ops) {
       WorkLayer l(s, type);
-      std::vector<float> w(l.dw.size()), m(w.size()), v(w.size()), bm(l.bias), bv(l.bias);
-      std::vector<BFloat16> copy(how == "copy" || how == "bf16" ? w.size() : 0);
+      std::vector<float> values(l.dw.size()), m(values.size()), v(values.size(), 1), bm(l.bias);
+      std::vector<float> bv(l.bias.size(), 1);
+      std::vector<BFloat16> copy(how == "copy" || how == "bf16" ? values.size() : 0);
+      // Without a copy the layer multiplies by the weights that it updates.
+      const View<float> w =
+          copy.empty() ? View<float>(l.w.floats().data, std::ssize(values)) : View<float>(values);
       OptimizerStep step = step_of(how == "lamb" ? OptimizerRule::kLamb : OptimizerRule::kAdam);
       const float skip = 1;
       if (how == "skip") step.skip_update = &skip;
@@ -215,44 +248,44 @@ void CpuWork::add_layers() {
 void CpuWork::add_interactions() {
   for (const int64_t samples : {2047, 2048, 3072}) {
     note(fmt::format("dot of {} x 4 x 16", samples), [&](Ops& ops) {
-      Cells x(samples, 16), e(samples, 48), z(samples, 22), dx(samples, 16), de(samples, 48);
+      Drawn x(samples, 16), e(samples, 48), z(samples, 22), dx(samples, 16), de(samples, 48);
       ops.dot_forward(x.matrix(), e.matrix(), z.matrix());
       ops.dot_backward(x.matrix(), e.matrix(), z.matrix(), dx.matrix(), de.matrix());
     });
   }
   note("dot of 2 x 20 x 1024", [&](Ops& ops) {
-    Cells x(2, 1024), e(2, 19 * 1024), z(2, 1024 + 190), dx(2, 1024), de(2, 19 * 1024);
+    Drawn x(2, 1024), e(2, 19 * 1024), z(2, 1024 + 190), dx(2, 1024), de(2, 19 * 1024);
     ops.dot_forward(x.matrix(), e.matrix(), z.matrix());
     ops.dot_backward(x.matrix(), e.matrix(), z.matrix(), dx.matrix(), de.matrix());
   });
   at_limits("pooling by 3 of 8 x", {kGrain / 4, 3 * kGrain / 8}, [](Ops& ops, int64_t n) {
-    Cells e(8, n), y(8, (n + 2) / 3);
+    Drawn e(8, n), y(8, (n + 2) / 3);
     ops.average_pool_forward(e.matrix(), 3, y.matrix());
     ops.average_pool_backward(y.matrix(), 3, e.matrix());
   });
   at_limits("cross 4 x", {kGrain / 2, 3 * kGrain / 4}, [](Ops& ops, int64_t n) {
-    Cells x(4, n), t(4, n), y(4, n);
+    Drawn x(4, n), t(4, n), y(4, n);
     ops.cross_forward(x.matrix(), t.matrix(), y.matrix());
     ops.cross_backward(x.matrix(), t.matrix(), y.matrix());
   });
   at_limits("two cross layers 4 x", {kGrain / 4, 3 * kGrain / 8}, [](Ops& ops, int64_t n) {
-    Cells x(4, n), t(8, n), dy(4, n), dz(4, n), du(4, n), sum(4, n);
+    Drawn x(4, n), t(8, n), dy(4, n), dz(4, n), du(4, n), sum(4, n);
     ops.cross_input_backward(x.matrix(), t.matrix(), dy.matrix(), dz.matrix(), du.matrix(),
                              sum.matrix());
   });
   at_limits("fm of 2 x 4 with rows of 13, batch", {2521, 3781}, [](Ops& ops, int64_t n) {
-    Cells x(n, 4), e(n, 8), z(n, 13), dx(n, 4), de(n, 8);
+    Drawn x(n, 4), e(n, 8), z(n, 13), dx(n, 4), de(n, 8);
     ops.run(FmForward{x.matrix(), e.matrix(), z.matrix()});
     ops.run(FmBackward{x.matrix(), e.matrix(), z.matrix(), dx.matrix(), de.matrix()});
   });
   at_limits("bce_with_logits of", {1025, 2049, 3073}, [](Ops& ops, int64_t n) {
-    Cells logits(n, 1), d(n, 1);
+    Drawn logits(n, 1), d(n, 1);
     const std::vector<float> labels(static_cast<size_t>(n));
     std::vector<double> loss(1);
     ops.bce_with_logits(logits.matrix(), {labels, {}}, 1, loss, d.matrix());
   });
   at_limits("sigmoid of", {2048, 3072}, [](Ops& ops, int64_t n) {
-    Cells logits(n, 1);
+    Drawn logits(n, 1);
     std::vector<float> p(static_cast<size_t>(n));
     ops.sigmoid(logits.matrix(), p);
   });
@@ -268,7 +301,7 @@ struct WorkBags {
   BagGradient gradient;
 
   explicit WorkBags(int64_t unique, int64_t longest = 1, int64_t width = 8, int64_t others = 1)
-      : table(unique, width, DType::kFloat32, 1), pooled(Cells::random(unique, width, 2)) {
+      : table(unique, width, DType::kFloat32, 1), pooled(Drawn(unique, width)) {
     for (int64_t r = 0; r < unique; ++r) {
       for (int64_t k = 0; k < (r == 0 ? longest : others); ++k) bags.ids.push_back(r);
       bags.offsets.push_back(bags.nnz());
@@ -295,7 +328,7 @@ void CpuWork::add_lookups() {
   const auto backward = [](Ops& ops, int64_t unique, int64_t longest, int64_t others = 1) {
     WorkBags of(unique, longest, 8, others);
     of.sort();
-    Cells grads(unique, 8);
+    Drawn grads(unique, 8);
     ops.embedding_bag_backward(of.space.runs(), {&of.gradient, 1}, grads.floats());
   };
   at_limits("embedding_bag_backward of", {683, 1024},
@@ -311,14 +344,14 @@ void CpuWork::add_lookups() {
          [&](Ops& ops) { backward(ops, 4096, longest, 2); });
   }
   at_limits("row_square_sums of", {kGrain / 4, 3 * kGrain / 8}, [](Ops& ops, int64_t n) {
-    Cells grads(n, 8);
+    Drawn grads(n, 8);
     std::vector<float> sums(static_cast<size_t>(n));
     ops.row_square_sums(std::vector<int64_t>{n}, grads.floats(), sums);
   });
   at_limits("sum_table_gradients of", {683, 1024}, [](Ops& ops, int64_t n) {
     WorkBags of(n);
     of.sort();
-    Cells rows(n, 8);
+    Drawn rows(n, 8);
     std::vector<float> touched(static_cast<size_t>(n));
     const ShardUpdate from = of.shard(OptimizerRule::kSgd);
     const TableGradients to{rows.floats(), touched};
@@ -336,8 +369,9 @@ void CpuWork::add_groups() {
   for (const int64_t bits : {9, 12, 13, 16, 17, 22, 23, 31, 32, 33}) {
     for (const int64_t rows : {int64_t{1} << bits, (int64_t{1} << bits) + 1}) {
       for (const int64_t ids : {500, 5000, 9000}) {
-        note(fmt::format("group_rows of {} in {}", ids, rows),
-             [&](Ops& ops) { group(ops, ids, rows); });
+        note(
+            fmt::format("group_rows of {} in {}", ids, rows),
+            [&](Ops& ops) { group(ops, ids, rows); }, ids <= rows);
       }
     }
   }
@@ -399,11 +433,12 @@ void CpuWork::add_updates() {
     shards(ops, {{4096, 1}, {4096, 1}}, true);
   });
   at_limits("dense_update of", {2 * kGrain, 3 * kGrain}, [](Ops& ops, int64_t n) {
-    std::vector<float> w(static_cast<size_t>(n), 1), g(w);
+    std::vector<float> w = drawn_values(n), g = drawn_values(n);
     ops.dense_update(step_of(OptimizerRule::kSgd), w, g, {}, {}, {});
   });
   at_limits("lamb of", {4097, 7 * 4096 + 1, 2 * kGrain, 11 * 4096 + 1}, [](Ops& ops, int64_t n) {
-    std::vector<float> w(static_cast<size_t>(n), 1), g(w), m(w), v(w);
+    std::vector<float> w = drawn_values(n), g = drawn_values(n), m = drawn_values(n);
+    std::vector<float> v(w.size(), 1);
     ops.dense_update(step_of(OptimizerRule::kLamb), w, g, m, v, {});
   });
 }

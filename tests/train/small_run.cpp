@@ -69,12 +69,12 @@ void place(std::map<std::string, std::vector<float>>& whole, const TensorShard& 
 class SmallRun {
  public:
   SmallRun(Context& context, Ops& ops, const RunConfig& config, const MakeBatch& make_batch,
-           bool recorded)
+           bool recorded, const Plan* plan)
       : context_(context),
         ops_(ops),
         config_(config),
         make_batch_(make_batch),
-        plan_(make_plan(config, context.comm.size())),
+        plan_(plan ? *plan : make_plan(config, context.comm.size())),
         recorded_(recorded) {
     make_trainer(true);
   }
@@ -132,19 +132,23 @@ class SmallRun {
 };
 
 Trained train_with(const RunConfig& config, int ranks, int steps, const MakeBatch& make_batch,
-                   bool recorded, OnTheWay on_the_way, bool reference) {
+                   bool recorded, OnTheWay on_the_way, bool reference, const Plan* plan = nullptr) {
   Trained trained;
   std::mutex mutex;
   run_on_threads(ranks, [&](Communicator& comm) {
     TestRank rank(comm, config);
     Context& context = rank.context;
     if (reference) rank.ops = make_reference_ops(context.device, context.stream);
-    SmallRun run(context, *rank.ops, config, make_batch, recorded);
+    SmallRun run(context, *rank.ops, config, make_batch, recorded, plan);
     for (int step = 0; step < steps; ++step) {
       if (step == on_the_way.evaluate) run.evaluate();
       if (step == on_the_way.resume) run.resume();
-      const bool stops = step < on_the_way.evaluate || step < on_the_way.resume;
-      run.route_up_to(step, stops ? std::max(on_the_way.evaluate, on_the_way.resume) : steps);
+      // No batch is routed across an event.
+      int end = steps;
+      for (const int event : {on_the_way.evaluate, on_the_way.resume}) {
+        if (event > step) end = std::min(end, event);
+      }
+      run.route_up_to(step, end);
       const StepResult result = run.trainer().step(step, false);
       if (comm.rank() > 0) continue;
       trained.losses.push_back(result.loss);
@@ -178,8 +182,8 @@ Trained train_on_batches(const RunConfig& config, int ranks, int steps, const Ma
 }
 
 Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recorded,
-                       OnTheWay on_the_way) {
-  return train_with(config, ranks, steps, odd_batch, recorded, on_the_way, false);
+                       OnTheWay on_the_way, const Plan* plan) {
+  return train_with(config, ranks, steps, odd_batch, recorded, on_the_way, false, plan);
 }
 
 std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks, bool inferred,

@@ -33,8 +33,9 @@ struct OnTheWay {
   int evaluate = -1;  ///< infers a batch
   int resume = -1;    ///< replaces the trainer by a new one, which takes over its tensors
 };
+/// With the plan of config.sharding, or this one.
 Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recorded,
-                       OnTheWay on_the_way = {});
+                       OnTheWay on_the_way = {}, const Plan* plan = nullptr);
 
 /// Makes batch t of a rank, as odd_batch() does.
 using MakeBatch = std::function<Batch(const RunConfig& config, int64_t t, int rank, int world)>;
