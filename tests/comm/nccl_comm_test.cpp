@@ -231,6 +231,22 @@ TEST(NcclFailure, LaterCallsThrowTheFailureAgainWithoutCallingNccl) {
   EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
 }
 
+TEST(NcclFailure, TheWatchdogReportsThatNcclDoesNotKnowAState) {
+  failure_of(2, [](const DeviceRank& rank) {
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    Array<float> data(rank.device, 5000, "test");
+    rank.wire.start_allreduce<float>(data.view(), DType::kFloat32, stream.get()).wait(*stream);
+    rank.host.barrier();
+    if (rank.host.rank() == 0) {
+      FakeNccl::states_unknown = true;
+      EXPECT_NE(rank.host.engine()->monitor().failure().find("unhandled system error"),
+                std::string::npos);
+      FakeNccl::states_unknown = false;
+    }
+    rank.host.barrier();
+  });
+}
+
 TEST(NcclFailure, TheWatchdogReportsAFailureThatItsThreadDoesNotReport) {
   FakeNccl::refused_sender = 0;
   const std::string what = failure_of(2, [](const DeviceRank& rank) {

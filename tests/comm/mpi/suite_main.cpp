@@ -24,6 +24,7 @@
 
 #include "../device_suite.h"
 #include "../suite.h"
+#include "comm/control/control_channel.h"
 #include "comm/control_group.h"
 #include "comm/local_ranks.h"
 #include "comm/mpi/mpi_comm.h"
@@ -339,6 +340,29 @@ void check_long_block(Communicator& comm, int64_t bytes, int longest) {
   throw run_error("rank {} sends a message of {} bytes", comm.rank(), longest_message);
 }
 
+/// Messages count as unsent to the rank that they are for, until progress is made.
+void check_unsent_messages() {
+  MPI_Comm all = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &all);
+  int rank = 0, world = 0;
+  MPI_Comm_rank(all, &rank);
+  MPI_Comm_size(all, &world);
+  const auto channel = comm::make_mpi_control_channel(all);
+  const int to = (rank + 1) % world;
+  channel->send(to, 3, "word", 4);
+  for (int r = 0; r < world; ++r) {
+    if (channel->unsent(r) == (r == to ? 1 : 0)) continue;
+    throw run_error("rank {}: {} messages to rank {} are unsent", rank, channel->unsent(r), r);
+  }
+  comm::ControlChannel::Message message;
+  while (!channel->receive(message)) channel->make_progress();
+  while (!channel->all_sent()) {
+  }
+  if (message.kind != 3 || std::string(message.bytes.begin(), message.bytes.end()) != "word") {
+    throw run_error("rank {}: another message from rank {}", rank, message.from);
+  }
+}
+
 /// Runs the suite as if on several nodes, which share memory only within a node. Ranks of one
 /// `node` are in the order of `place`.
 void check_across_machines(int node, int place) {
@@ -382,6 +406,7 @@ int main(int argc, char** argv) {
       // 300 messages of the most that Open MPI sends over TCP without asking, and one more.
       dlrm::check_long_block(world.comm(), 300 * (60 << 10) + 12, (64 << 10) - 256);
     } else {
+      dlrm::check_unsent_messages();
       dlrm::check(world);
     }
   } catch (const dlrm::Error& error) {

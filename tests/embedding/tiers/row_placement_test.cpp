@@ -282,6 +282,17 @@ TEST_F(Placing, CountsWhatItDoes) {
   EXPECT_GT(counters.exposed_seconds, 0);
 }
 
+TEST(CacheCountersOf, APeriodAreTheDifferencesOfEachCount) {
+  const CacheCounters before{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const CacheCounters now{101, 202, 303, 404, 505, 606, 707, 808, 909, 1010, 1111};
+  const CacheCounters d = now - before;
+  EXPECT_EQ((std::vector{d.accesses, d.rows, d.misses, d.middle_reads, d.reads, d.fetched_bytes,
+                         d.written_bytes}),
+            (std::vector<int64_t>{100, 200, 300, 400, 500, 600, 700}));
+  EXPECT_EQ((std::vector{d.place_seconds, d.fetch_seconds, d.write_seconds, d.exposed_seconds}),
+            (std::vector<double>{800, 900, 1000, 1100}));
+}
+
 TEST_F(Placing, WithoutLookaheadABatchWaitsForTheReleaseOfTheOneBefore) {
   calls_.may_finish.open();
   RowPlacement one(false);
