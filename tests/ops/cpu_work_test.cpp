@@ -1,7 +1,9 @@
 // The parallel regions, products and scratch memory of operations on a CPU, compared with a file:
 // for shapes on both sides of each limit. They change no result, so nothing else shows that work is
-// cut into other parts, or computed in another way. The results are compared with the reference.
-// Whoever changes one on purpose writes the file anew with DLRM_UPDATE_COUNTS=1.
+// cut into other parts, or computed in another way. Whoever changes one on purpose writes the file
+// anew with DLRM_UPDATE_COUNTS=1. The results of the same operations are compared with the
+// reference, since other tests have too little work for several threads.
+#include <cmath>
 #include <deque>
 
 #include "bags.h"

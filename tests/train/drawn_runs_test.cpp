@@ -2,7 +2,6 @@
 #include <random>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "dlrm/core/error.h"
@@ -158,7 +157,8 @@ Trained train_in_little_memory(RunConfig config, int ranks, bool recorded, OnThe
   }
 }
 
-/// The run without what may change no result: with rows in the device's memory, and undisturbed.
+/// A model and a plan. Each run of them is compared with the reference, and then with runs that
+/// differ in what may change no result.
 class DrawnRuns : public testing::TestWithParam<int> {
  protected:
   DrawnRuns()
