@@ -159,11 +159,41 @@ TEST_P(Linear, BackwardWeightSumsOverTheBatch) {
 }
 
 TEST_P(Linear, NoSamplesGiveZeroWeightGradients) {
-  Cells dz(0, 4), x(0, 6), dw = Cells::random(4, 6, 1), db = Cells::random(1, 4, 2);
-  ops->linear_backward_weight(dz.matrix(), x.matrix(), dw.floats(), {db.floats().data, 4});
-  for (int64_t r = 0; r < 4; ++r) {
-    EXPECT_EQ(db.at(0, r), 0);
-    for (int64_t c = 0; c < 6; ++c) EXPECT_EQ(dw.at(r, c), 0);
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    Cells dz(0, 4, type), x(0, 6, type), dw = Cells::random(4, 6, 1), db = Cells::random(1, 5, 2);
+    const float beside = db.at(0, 4);
+    ops->linear_backward_weight(dz.matrix(), x.matrix(), dw.floats(), {db.floats().data, 4});
+    for (int64_t r = 0; r < 4; ++r) {
+      EXPECT_EQ(db.at(0, r), 0);
+      for (int64_t c = 0; c < 6; ++c) EXPECT_EQ(dw.at(r, c), 0);
+    }
+    EXPECT_EQ(db.at(0, 4), beside);
+    EXPECT_TRUE(dw.margins_untouched() && db.margins_untouched());
+  }
+}
+
+/// The stride of a single row has no meaning. The same operations then multiply rows with gaps.
+TEST_P(Linear, ASingleRowMayHaveAnyStride) {
+  if (GetParam().copies()) GTEST_SKIP() << "arguments in the host's memory";
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t rows : {1, 2, 1}) {
+      Cells x = Cells::random(rows, 9, 1, type), w = Cells::random(5, 9, 2, type);
+      Cells y(rows, 5, type), want = y, dx(rows, 9, type), want_dx = dx, dw(5, 9), want_dw = dw;
+      const auto single = [&](Cells& cells) {
+        Matrix m = cells.matrix();
+        if (rows == 1) m.stride = 3;
+        return m;
+      };
+      ops->linear_forward(single(x), w.matrix(), {}, Activation::kNone, single(y), {});
+      reference->linear_forward(x.matrix(), w.matrix(), {}, Activation::kNone, want.matrix(), {});
+      EXPECT_TRUE(close(y, want, 9)) << rows;
+      ops->linear_backward_input(single(y), w.matrix(), single(dx));
+      reference->linear_backward_input(y.matrix(), w.matrix(), want_dx.matrix());
+      EXPECT_TRUE(close(dx, want_dx, 9)) << rows;
+      ops->linear_backward_weight(single(y), single(x), dw.floats(), {});
+      reference->linear_backward_weight(y.matrix(), x.matrix(), want_dw.floats(), {});
+      EXPECT_TRUE(close(dw, want_dw, 9)) << rows;
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 namespace {
 
 thread_local std::string* noted = nullptr;
+thread_local int only_part = -1, parts = 0;  // parts: of a region of which one part is run
 thread_local bool fails_to_make = false, fails_to_run = false;
 
 template <class Function>
@@ -25,10 +26,26 @@ void note(const std::string& text) {
 extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags) {
   static auto* const real = next<void(void (*)(void*), void*, unsigned, unsigned)>("GOMP_parallel");
   note(std::to_string(threads) + " threads");
+  if (only_part >= 0) {
+    parts = static_cast<int>(threads);
+    body(data);
+    parts = 0;
+    return;
+  }
   std::string* const outer = noted;
   noted = nullptr;  // regions within this one are not noted
   real(body, data, threads, flags);
   noted = outer;
+}
+
+extern "C" int omp_get_thread_num() {
+  static auto* const real = next<decltype(omp_get_thread_num)>("omp_get_thread_num");
+  return parts > 0 ? only_part : real();
+}
+
+extern "C" int omp_get_num_threads() {
+  static auto* const real = next<decltype(omp_get_num_threads)>("omp_get_num_threads");
+  return parts > 0 ? parts : real();
 }
 
 extern "C" dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive,
@@ -58,6 +75,9 @@ namespace dlrm {
 
 FailingProducts::FailingProducts(At at) { (at == At::kMake ? fails_to_make : fails_to_run) = true; }
 FailingProducts::~FailingProducts() { fails_to_make = fails_to_run = false; }
+
+OnlyPart::OnlyPart(int part) { only_part = part; }
+OnlyPart::~OnlyPart() { only_part = -1; }
 
 NotedCalls::NotedCalls() { noted = new std::string; }
 NotedCalls::~NotedCalls() {

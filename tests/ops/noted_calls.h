@@ -14,6 +14,13 @@ class NotedCalls {
   static void add(const std::string& what);
 };
 
+/// Of each parallel region that this thread starts, only one part is run, while the object lives.
+class OnlyPart {
+ public:
+  explicit OnlyPart(int part);
+  ~OnlyPart();
+};
+
 /// A function of oneDNN fails in this thread while the object lives.
 class FailingProducts {
  public:

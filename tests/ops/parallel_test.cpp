@@ -31,7 +31,7 @@ TEST(Shares, AreAtMostEightForEachPart) {
   EXPECT_EQ(shares_for(4, 330, 10), 32);
 }
 
-TEST(Parallel, EachPartAndShareIsRunOnce) {
+void expect_each_part_and_share_once() {
   for (const int parts : {0, 1, 2, 5, 9}) {
     std::vector<std::atomic<int>> runs(10), after(10);
     parallel(parts, [&](int part) { ++runs[static_cast<size_t>(part)]; });
@@ -55,6 +55,15 @@ TEST(Parallel, EachPartAndShareIsRunOnce) {
     });
     for (const auto& share : shares) EXPECT_EQ(share, 1) << parts;
   }
+}
+
+TEST(Parallel, EachPartAndShareIsRunOnce) { expect_each_part_and_share_once(); }
+
+TEST(Parallel, EachPartAndShareIsRunOnceIfOneThreadIsGranted) {
+  const int before = omp_get_max_active_levels();
+  omp_set_max_active_levels(0);
+  expect_each_part_and_share_once();
+  omp_set_max_active_levels(before);
 }
 
 std::set<std::pair<int64_t, int64_t>> ranges_of(int threads, int64_t size, int64_t cost,

@@ -36,6 +36,7 @@ void SlotMap::renumber() {
     }
   }
   base_ = first_ - 1;
+  DLRM_CHECK(current() - base_ < kBatchNumbers, "{} batches are in flight", batches_.size());
 }
 
 template <class Id>

@@ -100,7 +100,7 @@ void copy_within(const BlockCopy& b, uintptr_t from, uintptr_t to, const Copy& c
     return;
   }
   if (begin.column > 0) {
-    if (begin.column < b.cols) copy(cut(b, r0, r0 + 1, begin.column, b.cols));
+    copy(cut(b, r0, r0 + 1, begin.column, b.cols));
     ++r0;
   }
   if (r0 < end.row) copy(cut(b, r0, end.row, 0, b.cols));

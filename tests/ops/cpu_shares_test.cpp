@@ -1,0 +1,378 @@
+// How a CPU divides the work on several tables: the order of their shares, what each part gets, and
+// when progress is made.
+#include <atomic>
+#include <deque>
+#include <functional>
+
+#include <omp.h>
+
+#include "bags.h"
+#include "noted_calls.h"
+
+namespace dlrm {
+namespace {
+
+/// The system grants every parallel region one thread while the object lives. It then runs all
+/// parts, and takes all shares in order.
+struct OneThread {
+  const int before = omp_get_max_active_levels();
+  OneThread() { omp_set_max_active_levels(0); }
+  ~OneThread() { omp_set_max_active_levels(before); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+};
+
+/// A batch that names rows [first, first + count) of a table, each `times` times.
+struct RowsOf {
+  Bags bags;
+  RunSpace space{0};
+  Cells gradient;
+  IdGroup group;
+  BagGradient part;
+
+  RowsOf(int64_t first, int64_t count, int64_t width, unsigned seed, int64_t times = 1)
+      : gradient(Cells::random(count * times, width, seed)) {
+    for (int64_t r = first; r < first + count; ++r) {
+      for (int64_t k = 0; k < times; ++k) {
+        bags.ids.push_back(r);
+        bags.offsets.push_back(bags.nnz());
+      }
+    }
+    space = RunSpace(bags.nnz());
+    group = bags.group();
+    part = {gradient.floats(), nullptr};
+    Machine().reference()->group_rows({&group, 1}, first + count + 1, space.runs());
+  }
+  RowsOf(const RowsOf&) = delete;
+  ShardUpdate of(const RowTable& table) { return {table, {&group, 1}, {&part, 1}, space.runs()}; }
+};
+
+/// The last shard updates the last rows of the first one again. Its work is behind that of all
+/// others, so these rows are updated in the order of the shards.
+TEST(CpuShares, FollowTheOrderOfTablesIfOneThreadTakesThemAll) {
+  const Machine machine;
+  const OptimizerStep step = step_of(OptimizerRule::kAdagrad);
+  Table alone[] = {Table(900, 16, DType::kFloat32, 1), Table(300, 40, DType::kFloat32, 2)};
+  Table shared[] = {alone[0], alone[1]};
+  RowsOf first(0, 900, 16, 3), other(0, 300, 40, 4), again(700, 200, 16, 5);
+  const auto update = [&](Table* tables, int threads, int& progress) {
+    const ShardUpdate shards[] = {first.of(tables[0].rows(step.rule)),
+                                  other.of(tables[1].rows(step.rule)),
+                                  again.of(tables[0].rows(step.rule))};
+    machine.cpu({"", threads})->embedding_bag_updates(step, shards, [&] { ++progress; });
+  };
+  int progress = 0;
+  update(alone, 1, progress);
+  progress = 0;
+  {
+    const OneThread granted;
+    update(shared, 3, progress);
+  }
+  for (size_t t = 0; t < 2; ++t) EXPECT_TRUE(shared[t].same_bits(alone[t])) << "table " << t;
+  EXPECT_EQ(progress, 1);
+}
+
+/// The second group is pooled to the place of the first group's last bags.
+TEST(CpuShares, OfLookupsFollowTheOrderOfGroupsIfOneThreadTakesThemAll) {
+  const Machine machine;
+  Table table(50, 16, DType::kFloat32, 1);
+  const Bags bags[] = {Bags::random(1500, 50, 2, 1), Bags::random(0, 50, 2, 2),
+                       Bags::random(200, 50, 2, 3)};
+  const auto pooled = [&](int threads) {
+    Cells to(1500, 16);
+    const BagGroup groups[] = {bags[0].lookup(table.rows(), to.matrix()),
+                               bags[1].lookup(table.rows(), to.matrix()),
+                               bags[2].lookup(table.rows(), to.matrix().row_range(1300, 200))};
+    machine.cpu({"", threads})->embedding_bag_forward(groups);
+    return to;
+  };
+  const Cells alone = pooled(1);
+  const OneThread granted;
+  EXPECT_TRUE(pooled(3).same_bits(alone));
+}
+
+/// A thread that works alone makes progress each time that it did the work of a part.
+TEST(CpuShares, ProgressIsMadeAfterEachPartOfWork) {
+  const Machine machine;
+  const OptimizerStep step = step_of(OptimizerRule::kSgd);
+  struct Case {
+    std::vector<int64_t> rows;
+    int updates, sorts;  // calls
+    int64_t times = 1;   // that each row is named
+  };
+  // Updates count a row as 3 x 16 elements, and 16384 elements as a part. Sorts count 2048 ids.
+  for (const auto& [rows, updates, sorts, times] :
+       {Case{{342, 342, 342}, 4, 1}, Case{{341, 1, 341, 1}, 3, 1}, Case{{342, 341, 0, 1, 5}, 3, 1},
+        Case{{2047, 1, 2047, 0, 1}, 3, 3}, Case{{2048, 2047}, 3, 2}, Case{{100, 2048}, 2, 2},
+        Case{{256, 256}, 3, 1, 2}, Case{{255, 256}, 2, 1, 2}}) {
+    std::deque<RowsOf> batches;
+    std::deque<Table> tables;
+    std::vector<ShardUpdate> shards;
+    for (const int64_t n : rows) {
+      tables.emplace_back(n + 1, 8, DType::kFloat32, 1);
+      shards.push_back(batches.emplace_back(0, n, 8, 2, times).of(tables.back().rows()));
+    }
+    const auto ops = machine.cpu({"", 1});
+    int calls = 0;
+    ops->group_rows_of(shards, [&] { ++calls; });
+    EXPECT_EQ(calls, sorts) << rows[0] << " ids and more";
+    calls = 0;
+    ops->embedding_bag_updates(step, shards, [&] { ++calls; });
+    EXPECT_EQ(calls, updates) << rows[0] << " rows and more";
+  }
+}
+
+TEST(CpuShares, OnlyTheCallingThreadMakesProgressAtTheEnd) {
+  const Machine machine;
+  std::deque<RowsOf> batches;
+  std::deque<Table> tables;
+  std::vector<ShardUpdate> shards;
+  for (int i = 0; i < 6; ++i) {
+    tables.emplace_back(3001, 8, DType::kFloat32, 1);
+    shards.push_back(batches.emplace_back(0, 3000, 8, 2).of(tables.back().rows()));
+  }
+  std::atomic<int> calls{0};
+  machine.cpu({"", 3})->group_rows_of(shards, [&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+  calls = 0;
+  machine.cpu({"", 3})->embedding_bag_updates(step_of(OptimizerRule::kSgd), shards,
+                                              [&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+}
+
+/// Of the widths of several tables, the largest needs the most scratch memory, which ends at a page
+/// that cannot be accessed.
+TEST(CpuShares, OfWideRowsThatOccurOftenStayInTheirMemory) {
+  const Machine machine;
+  const auto ops = Machine::guarded({"", 1});
+  const OptimizerStep step = step_of(OptimizerRule::kSgd);
+  for (const auto& widths : {std::pair{600, 8}, {8, 4}, {8, 1100}, {1100, 8}}) {
+    RowsOf wide(0, 2, widths.first, 1, 1100), narrow(0, 2, widths.second, 2, 1100);
+    Table got[] = {Table(3, widths.first, DType::kFloat32, 3),
+                   Table(3, widths.second, DType::kFloat32, 4)};
+    Table want[] = {got[0], got[1]};
+    const auto update = [&](Ops& by, Table* tables) {
+      const ShardUpdate shards[] = {wide.of(tables[0].rows()), narrow.of(tables[1].rows())};
+      by.embedding_bag_updates(step, shards, [] {});
+    };
+    update(*ops, got);
+    update(*machine.reference(), want);
+    for (size_t t = 0; t < 2; ++t) EXPECT_TRUE(close(got[t].weights, want[t].weights, 60));
+  }
+}
+
+constexpr int kParts = 3;
+
+/// Calls work(part) once for each part of its parallel regions, of which only that part is run.
+template <class Work>
+void for_each_part(const Work& work) {
+  for (int part = 0; part < kParts; ++part) {
+    const OnlyPart alone(part);
+    work(part);
+  }
+}
+
+/// Blocks beside each other, of which one ends earlier, and one lists its rows.
+TEST(CpuParts, OfCopiedBlocksWriteAsManyElements) {
+#ifdef __clang__
+  GTEST_SKIP() << "the calls of another OpenMP are not noted";
+#endif
+  const Machine machine;
+  constexpr int64_t kRows = 120, kCols = 700, kNone = 5;
+  std::vector<int32_t> listed;
+  for (int32_t r = 0; r < 40; ++r) listed.push_back(2 * r + 30);
+  std::vector<float> from(kRows * 300, 1.0f);
+  std::vector<int64_t> written;
+  for_each_part([&](int) {
+    std::vector<float> to(kRows * kCols);
+    const auto block = [&](int64_t row, int64_t column, int64_t rows, int64_t cols) {
+      BlockCopy b;
+      b.src = from.data(), b.src_stride = 300, b.dst_stride = kCols;
+      b.dst = to.data() + row * kCols + column, b.rows = rows, b.cols = cols;
+      return b;
+    };
+    std::vector<BlockCopy> blocks = {block(0, 0, kRows, 300), block(0, 300, 50, 300),
+                                     block(3, kNone, 0, 100), block(0, 600, 40, 100)};
+    blocks[3].dst_rows = listed.data();
+    machine.cpu({"", kParts})->copy_blocks(blocks);
+    written.push_back(std::count(to.begin(), to.end(), 1.0f));
+  });
+  constexpr int64_t kTotal = kRows * 300 + 50 * 300 + 40 * 100;
+  EXPECT_EQ(written[0] + written[1] + written[2], kTotal);
+  for (const int64_t count : written) EXPECT_NEAR(count, kTotal / kParts, 600);
+}
+
+/// Blocks of different forms that write one matrix, in which some of them meet.
+struct MixedBlocks {
+  static constexpr int64_t kRows = 150, kCols = 520;
+  std::vector<float> from;
+  std::vector<BFloat16> half;
+  std::vector<float> scales;
+  std::vector<int32_t> sources, targets, holes;
+
+  MixedBlocks() : from(drawn(kRows * kCols)), scales(drawn(kRows)) {
+    for (const float x : from) half.emplace_back(x);
+    for (int32_t r = 0; r < 100; ++r) {
+      sources.push_back(r * 37 % 150);
+      targets.push_back(r + r / 2);
+      holes.push_back(r < 60 ? 2 * r + 7 : -1);
+    }
+  }
+  static std::vector<float> drawn(int64_t count) {
+    Cells cells = Cells::random(1, count, 7);
+    return {cells.floats().data, cells.floats().data + count};
+  }
+  std::vector<BlockCopy> on(std::vector<float>& to) {
+    std::vector<BlockCopy> blocks(7);
+    const auto place = [&](size_t i, int64_t row, int64_t column, int64_t rows, int64_t cols) {
+      BlockCopy& b = blocks[i];
+      b.src = from.data() + 31 * i, b.src_stride = 300, b.dst = to.data() + row * kCols + column;
+      b.dst_stride = kCols, b.rows = rows, b.cols = cols;
+    };
+    place(0, 0, 0, 150, 140);
+    place(1, 20, 100, 100, 130);  // meets the first one
+    blocks[1].src_rows = sources.data(), blocks[1].accumulate = true;
+    place(2, 0, 230, 100, 150);
+    blocks[2].dst_rows = targets.data(), blocks[2].scale = scales.data();
+    place(3, 10, 380, 100, 60);
+    blocks[3].dst_rows = holes.data(), blocks[3].src_rows = sources.data();
+    place(4, 149, 300, 1, 219);
+    blocks[4].src_stride = blocks[4].dst_stride = 0;
+    place(5, 3, 440, 120, 77);
+    blocks[5].src = half.data() + 5, blocks[5].src_type = DType::kBFloat16;
+    place(6, 5, 0, 0, 40);
+    return blocks;
+  }
+};
+
+TEST(CpuParts, OfCopiedBlocksCopyWhatOnePartCopies) {
+  const Machine machine;
+  MixedBlocks mixed;
+  const auto copied = [&](int threads, size_t first) {
+    std::vector<float> to(MixedBlocks::kRows * MixedBlocks::kCols, 0.5f);
+    std::vector<BlockCopy> blocks = mixed.on(to);
+    std::rotate(blocks.begin(), blocks.begin() + static_cast<int64_t>(first), blocks.end());
+    machine.cpu({"", threads})->copy_blocks(blocks);
+    return to;
+  };
+  for (size_t first = 0; first < 7; ++first) {
+    const std::vector<float> alone = copied(1, first);
+    for (const int threads : {2, 3, 4}) EXPECT_EQ(copied(threads, first), alone) << threads;
+  }
+}
+
+/// Later calls have fewer long rows, or narrower or wider ones.
+TEST(CpuParts, OfLongRunsSumTheBitsOfOneThreadInEveryCall) {
+  const Machine machine;
+  const auto used = machine.cpu({"", kParts});
+  struct Case {
+    int64_t once, often, times, width;
+  };
+  for (const Case& c : {Case{2000, 3, 3000, 8}, Case{900, 1, 1025, 24}, Case{3000, 2, 1024, 8},
+                        Case{40, 2, 5000, 600}, Case{500, 4, 2049, 12}, Case{500, 2, 2048, 8},
+                        Case{0, 1, 9000, 4}}) {
+    RowsOf singles(0, c.once, c.width, 1), many(c.once, c.often, c.width, 2, c.times);
+    const IdGroup groups[] = {singles.group, many.group};
+    const BagGradient gradients[] = {singles.part, many.part};
+    RunSpace space(singles.bags.nnz() + many.bags.nnz());
+    machine.reference()->group_rows(groups, c.once + c.often, space.runs());
+    const auto summed = [&](Ops& ops) {
+      std::pair<Cells, Cells> sums{Cells(c.once + c.often, c.width),
+                                   Cells(c.once + c.often, c.width)};
+      ops.embedding_bag_backward(space.runs(), gradients, sums.first.floats());
+      std::vector<float> touched(static_cast<size_t>(c.once + c.often));
+      const ShardUpdate from{{}, groups, gradients, space.runs()};
+      const TableGradients to{sums.second.floats(), touched};
+      ops.sum_table_gradients({&from, 1}, {&to, 1});
+      EXPECT_TRUE(sums.first.same_bits(sums.second));
+      return sums.first;
+    };
+    EXPECT_TRUE(summed(*used).same_bits(summed(*machine.cpu({"", 1})))) << c.once << " rows once";
+  }
+}
+
+/// Three blocks list every third row each, and are then added to in all rows. No two parts may
+/// write one cell.
+TEST(CpuParts, OfListedRowsWriteRangesThatDoNotMeet) {
+#ifdef __clang__
+  GTEST_SKIP() << "the calls of another OpenMP are not noted";
+#endif
+  const Machine machine;
+  constexpr int64_t kRows = 300, kCols = 401;
+  const std::vector<float> from(kRows * kCols, 1.0f);
+  std::vector<int32_t> listed[3];
+  for (int32_t r = 0; r < kRows; ++r) listed[r % 3].push_back(r);
+  for (const int parts : {2, 3, 4, 5, 7}) {
+    int64_t end = 0, total = 0;
+    for (int part = 0; part < parts; ++part) {
+      std::vector<float> to(kRows * kCols);
+      std::vector<BlockCopy> blocks(4);
+      for (size_t i = 0; i < 4; ++i) {
+        BlockCopy& b = blocks[i];
+        b.src = from.data(), b.dst = to.data(), b.src_stride = b.dst_stride = b.cols = kCols;
+        b.rows = i < 3 ? kRows / 3 : kRows;
+        if (i < 3) b.dst_rows = listed[i].data();
+        b.accumulate = true;
+      }
+      {
+        const OnlyPart alone(part);
+        machine.cpu({"", parts})->copy_blocks(blocks);
+      }
+      const auto written = [](float x) { return x != 0; };
+      const int64_t begin = std::find_if(to.begin(), to.end(), written) - to.begin();
+      EXPECT_EQ(begin, end) << "part " << part << " of " << parts;
+      end = to.rend() - std::find_if(to.rbegin(), to.rend(), written);
+      total += std::count(to.begin(), to.end(), 2.0f);
+    }
+    EXPECT_EQ(total, kRows * kCols) << parts;
+  }
+}
+
+TEST(CpuParts, OfACopyBeginAtCacheLines) {
+#ifdef __clang__
+  GTEST_SKIP() << "the calls of another OpenMP are not noted";
+#endif
+  const Machine machine;
+  const std::vector<float> from(50021, 1.0f);
+  for_each_part([&](int part) {
+    std::vector<float> to(from.size() + 16);
+    BlockCopy b;
+    b.rows = 1, b.cols = std::ssize(from);  // the strides of a single row have no meaning
+    b.src = from.data(), b.dst = to.data() + 1;
+    machine.cpu({"", kParts})->copy_blocks({&b, 1});
+    const auto begin = std::find(to.begin(), to.end(), 1.0f) - to.begin();
+    EXPECT_EQ(part == 0 ? begin : reinterpret_cast<uintptr_t>(to.data() + begin) % 64,
+              part == 0 ? 1 : 0);
+  });
+}
+
+/// The work of a row is its occurrences and two more.
+TEST(CpuParts, OfSummedRowsHaveAsMuchWork) {
+#ifdef __clang__
+  GTEST_SKIP() << "the calls of another OpenMP are not noted";
+#endif
+  const Machine machine;
+  constexpr int64_t kOnce = 1500, kOften = 400, kTimes = 8;
+  RowsOf once(0, kOnce, 8, 1), often(kOnce, kOften, 8, 2, kTimes);
+  const IdGroup groups[] = {once.group, often.group};
+  const BagGradient gradients[] = {once.part, often.part};
+  RunSpace space(once.bags.nnz() + often.bags.nnz());
+  machine.reference()->group_rows(groups, kOnce + kOften, space.runs());
+  std::vector<int64_t> work;
+  for_each_part([&](int) {
+    Cells sums(kOnce + kOften, 8);
+    const float unwritten = sums.at(0, 0);
+    machine.cpu({"", kParts})->embedding_bag_backward(space.runs(), gradients, sums.floats());
+    int64_t mine = 0;
+    for (int64_t r = 0; r < sums.rows(); ++r) {
+      if (sums.at(r, 0) != unwritten) mine += (r < kOnce ? 1 : kTimes) + 2;
+    }
+    work.push_back(mine);
+  });
+  constexpr int64_t kTotal = 3 * kOnce + (kTimes + 2) * kOften;
+  EXPECT_EQ(work[0] + work[1] + work[2], kTotal);
+  for (const int64_t mine : work) EXPECT_NEAR(mine, kTotal / kParts, kTimes + 2);
+}
+
+}  // namespace
+}  // namespace dlrm
