@@ -262,6 +262,40 @@ TEST_P(Update, SparseRulesReportWhatIsNotFinite) {
   }
 }
 
+/// Whether a dense update reports an infinity in one array, 0 to 2, beside others that are finite.
+bool reports_infinity(Ops& ops, const OptimizerStep& rule, size_t array, size_t n, size_t at) {
+  std::vector<float> arrays[3] = {std::vector<float>(n, 0.5f), std::vector<float>(n, 0.25f),
+                                  std::vector<float>(n, 0.75f)};
+  // Otherwise this state of FTRL follows from the weight.
+  if (array == 1 && rule.rule == OptimizerRule::kFtrl) arrays[0][at] = 0;
+  if (array < 3) arrays[array][at] = HUGE_VALF;
+  const std::vector<float> g(n, 0.125f);
+  const int states = traits_of(rule.rule).state_count();
+  return reports(rule, [&](const OptimizerStep& step) {
+    ops.dense_update(step, arrays[0], g, states > 0 ? arrays[1] : View<float>(),
+                     states > 1 ? arrays[2] : View<float>(), {});
+  });
+}
+
+TEST_P(Update, DenseRulesReportAnInfinityInAnyArray) {
+  if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
+  for (const OptimizerStep& rule : every_rule(kDense)) {
+    const auto arrays = static_cast<size_t>(1 + traits_of(rule.rule).state_count());
+    for (Ops* by : {ops.get(), reference.get()}) {
+      for (const size_t n : {1u, 16u, 37u}) {
+        EXPECT_FALSE(reports_infinity(*by, rule, 3, n, 0)) << traits_of(rule.rule).name;
+        for (size_t array = 0; array < arrays; ++array) {
+          for (const size_t at : {size_t{0}, n - 1}) {
+            EXPECT_TRUE(reports_infinity(*by, rule, array, n, at))
+                << traits_of(rule.rule).name << " " << by->name() << ", array " << array << ", "
+                << at << " of " << n;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Update, DenseRulesReportASquareThatOverflows) {
   if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
   for (const OptimizerStep& rule : every_rule(kDense)) {
