@@ -140,7 +140,7 @@ void with_packs(const Extents& all, DType type, const Body& body) {
 Extents row_extents(std::initializer_list<Matrix> matrices) {
   const Matrix& first = *matrices.begin();
   Extents all = extents(matrices);
-  if (all.rows == first.rows && all.cols == first.cols) return all;
+  if (all.rows == first.rows) return all;
   return {first.rows, first.cols, first.cols % all.length == 0 ? all.length : 1};
 }
 

@@ -51,7 +51,7 @@ cudaError_t queue(KernelLaunch launch, const void* const* pointers, int pointer_
     work.amount.threads = size(launch.block);
     work.run = [&machine, launch = std::move(launch)] {
       ++machine.counted.kernels;
-      BlockRunner::of_this_thread().run(launch, machine.random);
+      machine.counted.meetings += BlockRunner::of_this_thread().run(launch, machine.random);
     };
     return answer(machine.queue(machine.resolve(stream), std::move(work)));
   });

@@ -15,12 +15,14 @@ BlockRunner& BlockRunner::of_this_thread() {
   return runner;
 }
 
-void BlockRunner::run(const KernelLaunch& launch, Random& random) {
+uint64_t BlockRunner::run(const KernelLaunch& launch, Random& random) {
   start(launch);
+  met_ = 0;
   const uint64_t blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   Order order(blocks, random);
   for (uint64_t i = 0; i < blocks; ++i) run_block(order.next(), random);
   launch_ = nullptr;
+  return met_;
 }
 
 void BlockRunner::start(const KernelLaunch& launch) {
@@ -211,6 +213,7 @@ Votes BlockRunner::barrier(int value, const Where& where) {
     wait(ThreadState::kAtBarrier);
     return votes_;
   }
+  ++met_;
   votes_ = counting_;
   counting_ = {0, 0};
   at_barrier_ = 0;

@@ -48,8 +48,9 @@ class BlockRunner {
  public:
   static BlockRunner& of_this_thread();
 
-  /// Throws Failure if it finds a defect.
-  void run(const KernelLaunch& launch, Random& random);
+  /// Returns how often lanes met in a warp operation, or threads at a barrier. Throws Failure if it
+  /// finds a defect.
+  uint64_t run(const KernelLaunch& launch, Random& random);
   bool running() const { return launch_ != nullptr; }
   /// "kernel launched at file:line, block (x,y,z)". describe_thread() adds the running thread.
   std::string describe() const;
@@ -104,6 +105,7 @@ class BlockRunner {
   std::vector<unsigned> ready_;
   Random random_{0};
 
+  uint64_t met_ = 0;
   unsigned done_ = 0;
   unsigned at_barrier_ = 0;
   Where barrier_where_;

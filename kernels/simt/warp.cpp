@@ -117,6 +117,7 @@ void BlockRunner::check_same(const Request& request, const Where& where, unsigne
 }
 
 void BlockRunner::complete(unsigned warp, unsigned mask) {
+  ++met_;
   Thread* lanes = &threads_[size_t{warp} * 32];
   const Request& any = lanes[lowest(mask)].request;
   if (any.op == WarpOp::kSync) return;

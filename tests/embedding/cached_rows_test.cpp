@@ -272,7 +272,9 @@ TEST(StaticCache, RowsOfTheCountedBatchesStayAndOthersAreFetchedAgain) {
       });
       EXPECT_EQ(counted, std::string(policy) == "static" ? 8 : 0);
       EXPECT_EQ(batch, counted > 0 ? 9 : 0);
-      EXPECT_EQ(embeddings.cache_counters()->accesses, 0);
+      const CacheCounters counters = *embeddings.cache_counters();
+      EXPECT_EQ(counters.accesses + counters.rows + counters.misses, 0);
+      EXPECT_EQ(counters.place_seconds + counters.exposed_seconds, 0);
       // Other rows pass between two uses of the hot ones.
       for (int round = 0; round < 5; ++round) {
         OneTable::route(embeddings, {0, 1, 2, 3, 4, 5, 6, 7});

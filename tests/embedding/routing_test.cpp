@@ -140,61 +140,6 @@ INSTANTIATE_TEST_SUITE_P(Embedding, EveryPlanKind,
                                            "data_parallel", "mixed", "ragged"),
                          [](const auto& info) { return std::string(info.param); });
 
-/// On rank 0 the first exchange of the sizes of messages is complete only after many polls. Sizes
-/// are one word to each rank.
-class LateSizes final : public Communicator {
- public:
-  explicit LateSizes(Communicator& inner) : Communicator(inner.engine()), inner_(inner) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::unique_ptr<Communicator> duplicate() override {
-    auto own = inner_.duplicate();
-    auto result = std::make_unique<LateSizes>(*own);
-    result->owned_ = std::move(own);
-    return result;
-  }
-  Pending start_exchange(Exchange exchange) override {
-    const auto& bytes = exchange.layout.send_bytes;
-    const bool sizes = std::count(bytes.begin(), bytes.end(), 8) == size();
-    Pending started = inner_.start_exchange(std::move(exchange));
-    if (!sizes || rank() > 0 || late_) return started;
-    late_ = true;
-    return Pending(std::make_unique<Late>(std::move(started)));
-  }
-
- private:
-  struct Late final : Pending::State {
-    explicit Late(Pending of) : inner(std::move(of)) {}
-    bool poll() override { return ++polls > 1000 && inner.poll(); }
-    Pending inner;
-    int polls = 0;
-  };
-
-  std::unique_ptr<Communicator> owned_;
-  Communicator& inner_;
-  bool late_ = false;
-};
-
-TEST(Routing, MessagesAreSentInTheOrderOfBatchesIfLaterSizesArriveFirst) {
-  const Tables tables = odd_tables(Pooling::kSum);
-  const MadeUpBags bags(tables);
-  const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
-  const Plan plan = plan_of("mixed", tables, 2);
-  const Tensors expected = train_all(plan, options, bags, {16, 5});
-  run_on_threads(2, [&](Communicator& comm) {
-    LateSizes late(comm);
-    Rank rank(late);
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
-    route(embeddings, comm, bags, 0, 16);
-    route(embeddings, comm, bags, 1, 5);
-    comm.barrier();
-    for (int i = 0; i < 100; ++i) embeddings.poll();
-    for (int64_t t = 0; t < 2; ++t) train(embeddings, comm, t, t == 0 ? 16 : 5, 0.05);
-    EXPECT_EQ(gather(comm, embeddings), expected);
-  });
-}
-
-/// The error if the third bag of rank 1's last feature contains `id`.
 /// The error if number `place` of the ids of feature b_1 on rank 1 is `id`.
 std::string error_of_id(int64_t id, const std::string& kind, int64_t place = 2 * 2 + 1) {
   const Tables tables{table_of("a", 10, 4, {1}, Pooling::kSum),

@@ -125,16 +125,16 @@ TEST_F(GpuLayers, ASecondStepNeitherAllocatesNorWaits) {
 
 #if defined(DLRM_SIMT)
 TEST_F(GpuLayers, AProductWithoutALibraryAlgorithmIsLoggedOncePerShape) {
-  const auto logged = [&](int64_t in) {
-    const Array<BFloat16> x(*device, 4 * 24, "x"), w(*device, 8 * 40, "w"), y(*device, 4 * 56, "y");
+  const auto logged = [&](int64_t in, int64_t batch = 4, int64_t out = 8) {
+    const Array<BFloat16> x(*device, 5 * 24, "x"), w(*device, 9 * 40, "w"), y(*device, 5 * 56, "y");
     const auto matrix = [](const Array<BFloat16>& array, int64_t rows, int64_t cols,
                            int64_t stride) {
       return Matrix(array.data(), DType::kBFloat16, rows, cols, stride);
     };
     testing::internal::CaptureStderr();
     for (int i = 0; i < 2; ++i) {
-      ops->linear_forward(matrix(x, 4, in, 24), matrix(w, 8, in, 40), {}, Activation::kNone,
-                          matrix(y, 4, 8, 56), {});
+      ops->linear_forward(matrix(x, batch, in, 24), matrix(w, out, in, 40), {}, Activation::kNone,
+                          matrix(y, batch, out, 56), {});
     }
     stream->synchronize();
     return testing::internal::GetCapturedStderr();
@@ -144,6 +144,18 @@ TEST_F(GpuLayers, AProductWithoutALibraryAlgorithmIsLoggedOncePerShape) {
                                            "rows 24, 40 and 56 apart): our own kernel computes it, "
                                            "slowly\n"));
   EXPECT_EQ(logged(2), "");
+  EXPECT_EQ(logged(1), "");
+  EXPECT_THAT(logged(1, 5), testing::HasSubstr("the product [5 x 1] [1 x 8] (bf16, "));
+  EXPECT_THAT(logged(1, 4, 9), testing::HasSubstr("the product [4 x 1] [1 x 9] (bf16, "));
+  // The inner size of a gradient of weights is the batch.
+  const Array<BFloat16> dz(*device, 6, "dz"), x(*device, 7, "x");
+  const Array<float> dw(*device, 6 * 7, "dw");
+  testing::internal::CaptureStderr();
+  ops->linear_backward_weight(Matrix(dz.data(), DType::kBFloat16, 1, 6),
+                              Matrix(x.data(), DType::kBFloat16, 1, 7), {dw.data(), 6, 7}, {});
+  stream->synchronize();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("the product [6 x 1] [1 x 7] (bf16, rows 6, 7 and 7 apart)"));
 }
 #endif
 

@@ -75,6 +75,16 @@ TEST_F(BagsTogether, ArePooledToTheBitsOfBagsAlone) {
   }
 }
 
+/// An error that names what was refused. Empty without one.
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
 /// A group with room for `ids` ids and as much memory as the lists look at: none.
 BagGroup group_of(int64_t bags, int64_t width, int64_t ids) {
   BagGroup group;
@@ -104,6 +114,71 @@ TEST(LookupLists, TakeBagsTogetherIfTheyFillTheGpuSeveralTimes) {
   // Long bags stay apart.
   EXPECT_EQ(together(group_of(2'000'000, 128, 2'000'000 * 64)), 2);
   EXPECT_EQ(together(group_of(2'000'000, 128, 2'000'000 * 128)), 1);
+  // A row of 256 floats takes two warps, and the number of ids may be unknown.
+  EXPECT_EQ(together(group_of(16384, 256, 0)), 1);
+  EXPECT_EQ(together(group_of(16385, 256, 0)), 2);
+}
+
+TEST(LookupLists, CountTheBagsOfAllGroupsThatTheyTake) {
+  cuda::LookupLists lists;
+  const auto together = [&](const std::vector<BagGroup>& groups) {
+    lists.set(groups, false);
+    std::vector<int> found;
+    uint32_t blocks = 0;
+    EXPECT_EQ(lists.first_block.size(), lists.groups.size() + 1);
+    for (size_t i = 0; i < lists.groups.size(); ++i) {
+      EXPECT_EQ(lists.first_block.at(i), blocks);
+      blocks += kernels::lookup_blocks(lists.groups[i]);
+      found.push_back(lists.groups[i].bags_together);
+    }
+    EXPECT_EQ(lists.first_block.back(), blocks);
+    return found;
+  };
+  const BagGroup some = group_of(20000, 128, 20000), few = group_of(2000, 128, 2000 * 128);
+  BagGroup on_host = some, narrow = some;
+  on_host.table.on_host = true;
+  narrow.pooled = Matrix(nullptr, DType::kBFloat16, 20000, 128);
+  using Found = std::vector<int>;
+  EXPECT_EQ(together({some, some, few}), (Found{2, 2, 1}));
+  // The bags of the groups before are forgotten.
+  EXPECT_EQ(together({few, some, some}), (Found{1, 2, 2}));
+  EXPECT_EQ(together({some}), (Found{1}));
+  EXPECT_EQ(together({on_host, some, narrow, group_of(0, 128, 0), group_of(90000, 0, 90000), few}),
+            (Found{1, 1}));
+  EXPECT_EQ(together({}), Found{});
+}
+
+using ManyRows = OnGpu;
+
+/// A grid has at most 65535 blocks down.
+TEST_F(ManyRows, AreTakenInSeveralPasses) {
+  const auto ops = make_cuda_ops(*device, *stream, CudaOpsOptions());
+  const Matrix x(nullptr, DType::kFloat32, 70'000, 2048, 2056);
+  ASSERT_TRUE(stream->begin_capture());  // nothing is executed
+  EXPECT_EQ(refusal([&] { ops->convert(x, x); }), "");
+  stream->abandon_capture();
+}
+
+TEST(TableLists, LeaveOutEmptyTablesAndForgetThoseOfTheCallBefore) {
+  std::vector<float> touched(3000);
+  const auto update = [&](int64_t rows, int64_t width) {
+    TableUpdate u;
+    u.table.rows = rows, u.table.width = u.table.stride = width;
+    u.gradients = {{nullptr, rows, width}, {touched.data(), static_cast<size_t>(rows)}};
+    return u;
+  };
+  cuda::TableLists lists;
+  lists.set(std::vector<TableUpdate>{update(3000, 8), update(9, 0), update(0, 8), update(70, 128)});
+  ASSERT_EQ(lists.tables.size(), 2u);
+  const uint32_t first = kernels::table_blocks(lists.tables[0]);
+  EXPECT_EQ(lists.tables[0].rows, 3000);
+  EXPECT_EQ(lists.tables[1].rows, 70);
+  // A block has eight warps. Two lanes take a row of 8 columns, and a warp one of 128.
+  EXPECT_EQ(lists.first_block, (std::vector<uint32_t>{0, first, first + 9}));
+  EXPECT_EQ(first, 24u);
+  lists.set(std::vector<TableUpdate>{update(1, 8)});
+  EXPECT_EQ(lists.first_block, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(lists.tables.size(), 1u);
 }
 
 using ListStarts = OnGpu;
@@ -130,16 +205,6 @@ TEST_F(ListStarts, AreTheSumsOfMoreListsThanABlockHasThreads) {
   }
 }
 
-/// An error that names what was refused. Empty without one.
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(GroupingLists, RefuseMoreIdsThanThereIsRoomForAndMoreBagsThanAreNumbered) {
   std::vector<int64_t> rows(9), starts(10), count(1);
   std::vector<Occurrence> occurrences(9);
@@ -163,6 +228,13 @@ TEST(GroupingLists, RefuseMoreIdsThanThereIsRoomForAndMoreBagsThanAreNumbered) {
             std::string::npos);
   groups = {{nullptr, nullptr, (int64_t{1} << 32) - 2, 4}, {nullptr, nullptr, 1, 5}};
   lists.set({&shard, 1});
+  EXPECT_EQ(lists.capacity, 9);  // nothing is left of the calls before
+  EXPECT_EQ(lists.rows, 10u);
+  EXPECT_EQ(lists.lists.size(), 2u);
+  EXPECT_EQ(lists.shards.size(), 1u);
+  EXPECT_EQ(lists.first_block.size(), 3u);
+  EXPECT_EQ(lists.lists.at(1).slot, 4);
+  EXPECT_EQ(lists.lists.at(1).first_bag, 4294967294u);
   groups[1].bags = 2;
   EXPECT_NE(refusal([&] {
               lists.set({&shard, 1});

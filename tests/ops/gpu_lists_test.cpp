@@ -2,6 +2,7 @@
 #ifdef DLRM_WITH_CUDA
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -14,8 +15,9 @@ namespace dlrm {
 namespace {
 
 /// The list of `capacities` shards of `width` columns after finish().
-cuda::UpdateLists updates_of(const std::vector<int64_t>& capacities, int64_t width) {
-  cuda::UpdateLists of;
+cuda::UpdateLists updates_of(const std::vector<int64_t>& capacities, int64_t width,
+                             cuda::UpdateLists of = {}) {
+  of.clear();
   std::vector<Occurrence> room(static_cast<size_t>(capacities.empty() ? 0 : 1));
   for (const int64_t capacity : capacities) {
     RowTable table;
@@ -48,6 +50,18 @@ TEST(UpdateLists, NumberBlocksShardByShardAndAddUpTheRoom) {
   EXPECT_EQ(of.run_blocks[0], 0u);
   EXPECT_EQ(of.most_run_blocks, of.run_blocks[3]);
   EXPECT_EQ(of.run_blocks[4], 4u);  // runs of a warp
+}
+
+TEST(UpdateLists, OfASecondCallHaveTheBlocksAndTheRoomOfItsShardsOnly) {
+  const cuda::UpdateLists fresh = updates_of({300, 100}, 7);
+  const cuda::UpdateLists again = updates_of({300, 100}, 7, updates_of({5000, 1, 70}, 40));
+  EXPECT_EQ(again.shards.size(), 2u);
+  EXPECT_EQ(again.search_blocks, fresh.search_blocks);
+  EXPECT_EQ(again.run_blocks, fresh.run_blocks);
+  EXPECT_EQ(again.most_run_blocks, fresh.most_run_blocks);
+  EXPECT_EQ(again.room.runs, fresh.room.runs);
+  EXPECT_EQ(again.room.jobs, fresh.room.jobs);
+  EXPECT_EQ(again.room.sums, fresh.room.sums);
 }
 
 TEST(UpdateLists, KnowTheirGradientsAndForgetThemWhenCleared) {
@@ -299,6 +313,38 @@ TEST(CopyPlans, AreKeptForTheLastSixteenLists) {
   const cuda::CopyPlan* const first = &plans.of(lists[16]);
   EXPECT_NE(&plans.of(lists[17]), first);
   EXPECT_EQ(&plans.of(lists[16]), first);
+}
+
+TEST(CopyPlans, OfBlocksThatDifferInOneFieldAreApart) {
+  float from[64] = {}, to[64] = {}, scale[4] = {};
+  const int32_t rows[] = {0, 1};
+  const std::vector<BlockCopy> plain = blocks_to(from, to, {0, 24});
+  const std::function<void(BlockCopy&)> changes[] = {
+      [&](BlockCopy& b) { b.src = from + 1; },
+      [&](BlockCopy& b) { b.dst = to + 1; },
+      [](BlockCopy& b) { b.src_type = DType::kBFloat16; },
+      [](BlockCopy& b) { b.dst_type = DType::kFloat16; },
+      [](BlockCopy& b) { b.src_stride = 5; },
+      [](BlockCopy& b) { b.dst_stride = 11; },
+      [](BlockCopy& b) { b.rows = 1; },
+      [](BlockCopy& b) { b.cols = 3; },
+      [&](BlockCopy& b) { b.scale = scale; },
+      [&](BlockCopy& b) { b.src_rows = rows; },
+      [&](BlockCopy& b) { b.dst_rows = rows; },
+      [](BlockCopy& b) { b.dst_height = 2; },
+      [](BlockCopy& b) { b.accumulate = true; },
+      [](BlockCopy& b) { b.disjoint = true; }};
+  for (size_t i = 0; i < std::size(changes); ++i) {
+    for (const size_t block : {0, 1}) {
+      cuda::CopyPlans plans;
+      for (int64_t k = 0; k < 16; ++k) plans.of(blocks_to(from, to, {k}));
+      std::vector<BlockCopy> changed = plain;
+      changes[i](changed[block]);
+      const cuda::CopyPlan* const one = &plans.of(plain);
+      EXPECT_NE(&plans.of(changed), one) << "field " << i << " of block " << block;
+      EXPECT_EQ(&plans.of(plain), one) << "field " << i << " of block " << block;
+    }
+  }
 }
 
 }  // namespace

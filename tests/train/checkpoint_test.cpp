@@ -306,52 +306,6 @@ TEST(Checkpoint, AFolderThatCannotBeMadeIsAUsageErrorBeforeTraining) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path("new/ckpt")));
 }
 
-TEST(Checkpoint, AMissingTensorIsNamed) {
-  TemporaryFolder folder;
-  save_on(1, Cut::kRows, folder.path(), 7);
-  run_on_threads(2, [&](Communicator& comm) {
-    auto pieces = pieces_of(held_pieces(comm.rank(), 2, Cut::kRows, false));
-    pieces[0].path = "/tables/absent/weight";
-    EXPECT_THAT(error_of([&] { load_pieces(comm, folder.path() + kFirst, pieces, false); }),
-                ::testing::AllOf(HasSubstr("2: "), HasSubstr("/tables/absent/weight")));
-  });
-}
-
-TEST(Checkpoint, AnotherShapeIsAnErrorWithBothShapes) {
-  TemporaryFolder folder;
-  save_on(1, Cut::kRows, folder.path(), 7);
-  run_on_threads(2, [&](Communicator& comm) {
-    auto pieces = pieces_of(held_pieces(comm.rank(), 2, Cut::kRows, false));
-    for (TensorShard& piece : pieces) {
-      if (piece.path == "/tables/C1/weight") piece.shape = {38, 6};
-    }
-    EXPECT_THAT(error_of([&] { load_pieces(comm, folder.path() + kFirst, pieces, false); }),
-                HasSubstr("/tables/C1/weight has shape [37, 6], here it is [38, 6]"));
-  });
-}
-
-TEST(Checkpoint, APieceIsFoundInAFileIfOneStoredPieceHoldsItsWholeRows) {
-  TemporaryFolder folder;
-  save_on(2, Cut::kRows, folder.path(), 7);
-  run_on_threads(2, [&](Communicator& comm) {
-    const std::string path = "/tables/C1/weight";
-    const auto place_of = [&](Range rows, Range columns) {
-      const TensorShard piece{path, {37, 6}, rows, columns, true, {}, {}};
-      return find_in_files(comm, folder.path() + kFirst, {piece})[0];
-    };
-    const auto place = place_of({20, 37}, {0, 6});
-    ASSERT_TRUE(place);
-    EXPECT_THAT(place->file, HasSubstr(rank_file_name(1)));
-    std::vector<float> row(6);
-    File(place->file, File::Mode::kRead).read(row.data(), row.size() * 4, place->offset);
-    for (size_t c = 0; c < row.size(); ++c) {
-      EXPECT_EQ(row[c], element_of(path, 20, static_cast<int64_t>(c), 0));
-    }
-    EXPECT_FALSE(place_of({17, 37}, {0, 6}));  // rows of both files
-    EXPECT_FALSE(place_of({20, 37}, {0, 5}));
-  });
-}
-
 TEST(Checkpoint, WeightsOnlyDoesNotReadOptimizerState) {
   TemporaryFolder folder;
   save_on(1, Cut::kRows, folder.path(), 7);

@@ -162,6 +162,49 @@ TEST(EvaluationSlices, OfAnotherFeatureOrOtherSamplesAreRefused) {
   });
 }
 
+/// Of feature f of five, sample i of the first batch has the ids 10f + i and 99, and of the second
+/// batch 10f alone.
+TEST(EvaluationSlices, AreThoseOfTheNamedFeatureOfAnyTable) {
+  ModelConfig model;
+  const std::vector<std::vector<std::string>> names = {{"A"}, {"D", "B"}, {"E", "C"}};
+  for (const auto& of_table : names) {
+    model.tables.emplace_back();
+    for (const std::string& name : of_table) {
+      model.tables.back().features.push_back({name, 1, Pooling::kSum});
+    }
+  }
+  const auto comm = make_self_comm();
+  int64_t feature = 0;
+  for (const char* name : {"A", "D", "B", "E", "C"}) {
+    EvaluationSlices slices(model, name);
+    for (const int64_t size : {3, 2}) {
+      Batch batch;
+      batch.global_size = size;
+      batch.local = {0, size};
+      batch.offsets = {0};
+      for (int64_t f = 0; f < 5; ++f) {
+        for (int64_t i = 0; i < size; ++i) {
+          batch.ids.push_back(10 * f + (size == 3 ? i : 0));
+          if (size == 3) batch.ids.push_back(99);
+          batch.offsets.push_back(std::ssize(batch.ids));
+        }
+      }
+      slices.see(batch);
+    }
+    const std::vector<float> p = {0.5f, 0.5f, 0.5f, 0.5f, 0.5f}, y = {1, 0, 0, 1, 0};
+    slices.finish(*comm, p, {View<const float>(y), {}});
+    EXPECT_EQ(slices.result().feature, name);
+    std::map<int64_t, int64_t> samples;
+    for (const EvalSlice& slice : slices.result().slices) {
+      samples[slice.id.value_or(-1)] = slice.result.samples;
+    }
+    const std::map<int64_t, int64_t> expected = {
+        {10 * feature, 3}, {10 * feature + 1, 1}, {10 * feature + 2, 1}};
+    EXPECT_EQ(samples, expected) << name;
+    ++feature;
+  }
+}
+
 TEST(EvaluationSlices, AnEvaluationWithoutSamplesHasNone) {
   EXPECT_TRUE(slices_on(2, {}).slices.empty());
 }

@@ -139,6 +139,32 @@ TEST(Execution, RanksPlanWithTheLeastMemoryOfAnyAndTheNodesOfRankZero) {
   });
 }
 
+TEST(Execution, OnACpuMovesNoDeviceMemory) {
+  const auto comm = make_self_comm();
+  RunConfig config;
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kAuto}) {
+    if (device == DeviceKind::kAuto && cuda_device_count() > 0 && !cuda_is_emulated()) continue;
+    config.device = device;
+    for (const auto& [kind, refused] : {std::pair(CommKind::kAuto, ""),
+                                        {CommKind::kMpi, ""},
+                                        {CommKind::kNccl, "nccl"},
+                                        {CommKind::kStaged, "staged"}}) {
+      config.comm = kind;
+      std::string error;
+      try {
+        const Execution execution(*comm, config, share_of_three());
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ExitCode::kUsage);
+        error = e.what();
+      }
+      EXPECT_EQ(error, *refused ? fmt::format("comm: {}: moves a GPU's memory, and this run is on "
+                                              "a CPU; use auto or mpi",
+                                              refused)
+                                : "");
+    }
+  }
+}
+
 TEST(Execution, ComparesOperationsWithTheReferenceOnRequest) {
   const auto comm = make_self_comm();
   RunConfig config;

@@ -1,9 +1,12 @@
 #include "dlrm/train/progress.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -182,6 +185,31 @@ TEST(ProgressLine, IsDrawnAndWipedOnTheTerminalOfErrors) {
   EXPECT_EQ(shown_on(screen, "\x1b[K\r\x1b[K", [] { ProgressLine(Log()).update(at(7)); }),
             "\rstep 7/1000  epoch 1.25  loss 0.50000  2048 samples/s  0:00\x1b[K\r\x1b[K");
   close(screen);
+}
+
+/// Compared with this test's own clock, because the machine may be slow.
+TEST(ProgressLine, TimesAreSecondsOfASteadyClock) {
+  using Clock = std::chrono::steady_clock;
+  const auto shown = [](Clock::duration time) {
+    return static_cast<int64_t>(std::chrono::duration<double>(time).count() + 0.5);
+  };
+  ::testing::internal::CaptureStderr();
+  const auto before = Clock::now();
+  ProgressLine progress{Log()};
+  progress.update(at(1));
+  const auto between = Clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(6));
+  const auto least = Clock::now() - between;
+  progress.update(at(1000));
+  const auto most = Clock::now() - before;
+  std::string said = ::testing::internal::GetCapturedStderr();
+  const size_t begin = said.find("step 1000/1000");
+  ASSERT_NE(begin, std::string::npos) << said;
+  int64_t minutes = -1, seconds = -1;
+  const size_t time = said.find("samples/s  ", begin) + 11;
+  ASSERT_EQ(std::sscanf(said.c_str() + time, "%ld:%ld\n", &minutes, &seconds), 2) << said;
+  EXPECT_GE(60 * minutes + seconds, shown(least)) << said;
+  EXPECT_LE(60 * minutes + seconds, shown(most)) << said;
 }
 
 TEST(ProgressLine, OtherRanksAreSilent) {

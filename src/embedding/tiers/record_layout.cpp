@@ -10,7 +10,6 @@ namespace dlrm {
 
 namespace {
 
-constexpr int64_t kMostGroupBlocks = 16;
 constexpr int64_t kLostShare = 8;  // an eighth
 constexpr int64_t kRowBytes = sizeof(uint32_t);
 constexpr int64_t kSegmentsOfStore = 16;
@@ -24,18 +23,11 @@ int64_t blocks_of(int64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockByte
 RecordLayout::RecordLayout(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options)
     : record_bytes(record_bytes) {
   DLRM_CHECK(rows >= 0 && record_bytes > 0 && options.queue_depth > 0);
-  // The fewest blocks that lose little. Otherwise those that lose least.
-  double least = 1;
-  const int64_t fewest = blocks_of(record_bytes);
-  for (int64_t blocks = fewest; blocks <= std::max(fewest, kMostGroupBlocks); ++blocks) {
-    const int64_t records = blocks * kBlockBytes / record_bytes;
-    const double lost =
-        1 - static_cast<double>(records * record_bytes) / static_cast<double>(blocks * kBlockBytes);
-    if (blocks > fewest && lost >= least) continue;
-    least = lost;
-    group_blocks = blocks;
-    group_records = records;
-    if (lost * kLostShare <= 1) break;
+  // The fewest blocks that lose little.
+  for (group_blocks = blocks_of(record_bytes);; ++group_blocks) {
+    group_records = group_blocks * kBlockBytes / record_bytes;
+    const int64_t lost = group_blocks * kBlockBytes - group_records * record_bytes;
+    if (lost * kLostShare <= group_blocks * kBlockBytes) break;
   }
   const int64_t small = std::max(kLeastSegmentBytes, rows * record_bytes / kSegmentsOfStore);
   const int64_t group_bytes = group_blocks * kBlockBytes + group_records * kRowBytes;

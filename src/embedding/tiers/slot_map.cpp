@@ -36,7 +36,6 @@ void SlotMap::renumber() {
     }
   }
   base_ = first_ - 1;
-  DLRM_CHECK(current() - base_ < kBatchNumbers, "{} batches are in flight", batches_.size());
 }
 
 template <class Id>

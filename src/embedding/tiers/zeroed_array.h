@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include <sys/mman.h>
 
@@ -28,11 +27,7 @@ class ZeroedArray {
     if (bytes() >= kLarge) ::madvise(memory, bytes(), MADV_HUGEPAGE);
     data_ = static_cast<T*>(memory);
   }
-  ZeroedArray(ZeroedArray&& other) noexcept
-      : size_(other.size_), data_(std::exchange(other.data_, nullptr)) {}
-  ~ZeroedArray() {
-    if (data_) ::munmap(data_, bytes());
-  }
+  ~ZeroedArray() { ::munmap(data_, bytes()); }
   ZeroedArray(const ZeroedArray&) = delete;
   ZeroedArray& operator=(const ZeroedArray&) = delete;
 

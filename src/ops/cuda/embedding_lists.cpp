@@ -1,6 +1,5 @@
 #include "cuda/embedding_lists.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "dlrm/core/error.h"
@@ -23,7 +22,7 @@ void LookupLists::set(View<const BagGroup> bags, bool on_host, DType pooled) {
     if (b.bags == 0 || b.table.width == 0) continue;
     if (b.table.on_host != on_host || b.pooled.type != pooled) continue;
     groups.push_back(kernels::lookup_group(b));
-    ids_a_bag.push_back(std::max<int64_t>(1, b.capacity / b.bags));
+    ids_a_bag.push_back(b.capacity / b.bags);
     warps += b.bags * groups.back().pieces >> (5 - groups.back().shift);
   }
   int most = 1;

@@ -1,9 +1,11 @@
 #include "dlrm/embedding/cache_forecast.h"
 
+#include <algorithm>
 #include <deque>
 #include <numeric>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -189,6 +191,79 @@ TEST(CacheForecast, ABatchThatDoesNotFitIsCutOff) {
   EXPECT_EQ(slice.misses, 2 * slice.slots);
   EXPECT_EQ(slice.writes, slice.slots);
   EXPECT_EQ(slice.reads, 0);
+}
+
+/// Slices as text: table, rows, slots.
+std::vector<std::string> texts_of(const CacheForecast& forecast) {
+  std::vector<std::string> texts;
+  for (const CacheForecast::Slice& s : forecast.slices()) {
+    texts.push_back(fmt::format("{} {}-{} {}", s.table, s.rows.begin, s.rows.end, s.slots));
+  }
+  return texts;
+}
+
+// Tables have the same rows, and a rank has two parts of one of them.
+TEST(CacheForecast, SlicesDifferInTheirTableOrInTheirRows) {
+  RunConfig config = config_of("lru16", 0);
+  for (const char* name : {"a", "b"}) config.model.tables[*name - 'a'].name = name;
+  config.memory.cached.tables = {{"a", "3KiB"}, {"b", "6KiB"}};
+  const Plan plan{2,
+                  {{0, {0, 400}, {0, 4}, 0, kTier},
+                   {0, {0, 400}, {4, 8}, 0, kTier},
+                   {0, {400, 1000}, {0, 8}, 1, kTier},
+                   {1, {0, 400}, {0, 8}, 0, kTier},
+                   {1, {400, 1000}, {0, 8}, 0, kTier}},
+                  {}};
+  Plan sorted = plan;
+  std::ranges::stable_sort(sorted.shards, {}, &Shard::rank);
+  const auto texts = texts_of(CacheForecast(config, sorted, 0));
+  ASSERT_EQ(texts.size(), 3u);
+  EXPECT_EQ(texts[0].rfind("0 0-400 ", 0), 0u) << texts[0];
+  EXPECT_EQ(texts[1].rfind("1 0-400 ", 0), 0u) << texts[1];
+  EXPECT_EQ(texts[2].rfind("1 400-1000 ", 0), 0u) << texts[2];
+  EXPECT_EQ(texts_of(CacheForecast(config, sorted, 1)).size(), 1u);
+}
+
+// Of two slices the first or the second has a slot for each of its rows.
+TEST(CacheForecast, RowsOfASliceThatIsWholeInFastMemoryDoNotMove) {
+  for (const int whole : {0, 1}) {
+    RunConfig config = config_of("lookahead", 1);
+    config.model.tables[0].rows = 500;
+    for (const char* name : {"a", "b"}) config.model.tables[*name - 'a'].name = name;
+    const auto other = static_cast<size_t>(1 - whole);
+    config.memory.cached.tables = {{whole == 0 ? "a" : "b", "100%"}};
+    const Plan plan{1, {{0, {0, 500}, {0, 8}, 0, kTier}, {1, {0, 1000}, {0, 8}, 0, kTier}}, {}};
+    CacheForecast forecast(config, plan, 0);
+    const std::vector<CacheForecast::Slice>& slices = forecast.slices();
+    ASSERT_EQ(slices.size(), 2u);
+    EXPECT_EQ(slices[static_cast<size_t>(whole)].slots, whole == 0 ? 500 : 1000);
+    EXPECT_LT(slices[other].slots, 400);
+    // 40 samples: rows 0 to 39 of the first table, and 100 to 179 of the second.
+    std::vector<int64_t> ids(120);
+    for (int64_t i = 0; i < 120; ++i) ids[static_cast<size_t>(i)] = i < 40 ? i : 60 + i;
+    forecast.add(batch_of(config, ids));
+    EXPECT_EQ(slices[0].largest_batch, 40);
+    EXPECT_EQ(slices[1].largest_batch, 80);
+    EXPECT_EQ(slices[other].misses, whole == 0 ? 80 : 40);
+    EXPECT_EQ(slices[static_cast<size_t>(whole)].misses, 0);
+    // The largest batch decides, not the last one.
+    std::fill(ids.begin(), ids.end(), 7);
+    forecast.add(batch_of(config, ids));
+    EXPECT_EQ(slices[0].largest_batch, 40);
+    EXPECT_EQ(slices[1].largest_batch, 80);
+    EXPECT_EQ(slices[other].misses, whole == 0 ? 81 : 40);
+    const std::vector<FastNeed> least = forecast.least_fast_memory();
+    ASSERT_EQ(least.size(), 2u);
+    EXPECT_EQ(least[static_cast<size_t>(whole)].table, whole);
+    EXPECT_EQ(least[other].table, -1);
+    const int64_t row_bytes = least[0].bytes / 40;
+    EXPECT_EQ(least[0].bytes, 40 * row_bytes);
+    EXPECT_EQ(least[1].bytes, 80 * row_bytes);
+    EXPECT_GE(row_bytes, 8 * 4);
+    forecast.reset_counts();
+    for (const CacheForecast::Slice& s : slices) EXPECT_EQ(s.misses + s.reads + s.writes, 0);
+    EXPECT_EQ(slices[1].largest_batch, 80) << "stays";
+  }
 }
 
 TEST(BatchRows, OfOneFeatureEndWithItsLastSample) {

@@ -136,6 +136,33 @@ TEST_F(KernelRecordsTest, OfRowsThatWereNeverWrittenAreDrawnOnce) {
                                                                  : 2; }),
                 IsEmpty());
   }
+  // All are drawn after they were forgotten.
+  store_->clear();
+  std::atomic<int> draws = 0;
+  store_->for_kernels()->reads(fetched, [&](int64_t, std::byte*) { ++draws; });
+  EXPECT_EQ(draws, 3);
+}
+
+TEST_F(KernelRecordsTest, CountRowsAndTheirBytes) {
+  const auto expect_moved = [&](int64_t read, int64_t written) {
+    const TierTraffic traffic = store_->traffic();
+    EXPECT_EQ(traffic.read.rows, read);
+    EXPECT_EQ(traffic.read.bytes, read * layout_.bytes());
+    EXPECT_EQ(traffic.written.rows, written);
+    EXPECT_EQ(traffic.written.bytes, written * layout_.bytes());
+    EXPECT_EQ(traffic.read.seconds > 0, read > 0);
+    EXPECT_EQ(traffic.written.seconds > 0, written > 0);
+  };
+  expect_moved(0, 0);
+  store_->for_kernels()->writes(Rows{3, 4, 5});
+  expect_moved(0, 3);
+  const auto draw = [](int64_t, std::byte*) {};
+  store_->for_kernels()->reads(row_range(3, 203), draw);  // by several threads
+  expect_moved(3, 3);
+  store_->for_kernels()->reads(row_range(103, 303), draw);
+  expect_moved(3 + 100, 3);
+  store_->for_kernels()->writes(Rows{3});
+  expect_moved(3 + 100, 4);
 }
 
 }  // namespace

@@ -156,6 +156,39 @@ TEST_F(OneCache, RowsThatWereLoadedIntoSlotsAreWrittenWhenTheyLeave) {
   }
 }
 
+// Whatever a record has, one that was written is no longer taken from where it waited.
+TEST_F(OneCache, RecordsThatWereWrittenAreReadFromTheStore) {
+  const auto cache = make(20, 4);
+  std::vector<float> values(20 * kWidth);
+  std::iota(values.begin(), values.end(), 100.0f);
+  const auto fetch = [&](std::vector<int64_t> rows) {
+    std::vector<SlotChange> changes;
+    cache->map().begin();
+    EXPECT_EQ(cache->map().place(View<int64_t>(rows), changes), std::ssize(rows));
+    const auto evicted = cache->evict(changes);
+    cache->finish_fetch(cache->start_fetch(changes));
+    cache->map().release(true);
+    return evicted;
+  };
+  fetch({0, 1, 2, 3});
+  const auto rows = cache->rows_of(0, [] {});
+  rows->write(RowArray::kWeights, 0, 4, values.data());
+  const auto first = fetch({4, 5, 6, 7});
+  ASSERT_THAT(first->rows, ElementsAre(0, 1, 2, 3));
+  const auto second = fetch({1, 2});  // before they are written
+  EXPECT_EQ(cache->store().traffic().read.rows, 0);
+  cache->write(*first);
+  cache->write(*second);
+  const auto third = fetch({8, 9, 0, 3});
+  EXPECT_EQ(cache->store().traffic().read.rows, 2) << "rows 0 and 3";
+  cache->write(*third);
+  cache->write(*fetch({4, 5, 6, 7}));
+  EXPECT_EQ(cache->store().traffic().read.rows, 2 + 4);
+  std::vector<float> read(4 * kWidth);
+  rows->read(RowArray::kWeights, 0, 4, read.data());
+  EXPECT_TRUE(std::equal(read.begin(), read.end(), values.begin()));
+}
+
 // Memory that is new for each batch would cost the time of its page faults.
 TEST_F(OneCache, MemoryOfAFetchServesTheNextOne) {
   const auto cache = make(20, 4);
@@ -272,6 +305,21 @@ TEST_F(SharedParts, AreReadTogetherAndEachRecordOnce) {
   EXPECT_EQ(cache_->store().traffic().read.rows, kRows - kSlots);
   EXPECT_EQ(cache_->store().traffic().written.rows, before) << "nothing changed";
   EXPECT_EQ(asked_.arranged, 2) << "once for each pass";
+}
+
+TEST_F(SharedParts, OfAPassThatWasGivenUpAreNotChanged) {
+  write_all();
+  const int64_t before = cache_->store().traffic().written.rows;
+  SharedRows* const all = shards_[0]->shared(RowArray::kWeights).rows;
+  all->begin();
+  const std::vector<float> zeros(static_cast<size_t>(all->next().size()) * 3);
+  all->write(shards_[0]->shared(RowArray::kWeights).part, zeros.data());
+  pass([&](int64_t number, int64_t columns, Range rows, size_t part) {
+    std::vector<float> values(static_cast<size_t>(rows.size() * columns));
+    all->read(part, values.data());
+    EXPECT_EQ(wrong_values(values, number, rows.begin * columns), 0) << number;
+  });
+  EXPECT_EQ(cache_->store().traffic().written.rows, before);
 }
 
 TEST_F(SharedParts, AreForgottenOnceForAllShards) {

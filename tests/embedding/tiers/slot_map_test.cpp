@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dlrm/core/error.h"
+
 namespace dlrm::testing {
 namespace {
 
@@ -276,6 +278,36 @@ TEST(SlotMap, NewNumbersOfBatchesLeaveRowsPinnedAndClean) {
     for (const SlotChange& change : changes) {
       EXPECT_EQ(change.dirty, updated && change.evicted == 9) << change.evicted;
     }
+  }
+}
+
+TEST(SlotMap, RefusesWhatItsCallersMustNotDo) {
+  for (const int64_t slots : {0, 11}) {
+    EXPECT_THROW(SlotMap(10, slots, make_clock()), Error) << slots;
+  }
+  SlotMap map(10, 10, make_clock());
+  EXPECT_THROW(map.release(true), Error);
+  EXPECT_THROW(map.keep(std::vector<bool>(9)), Error);
+  EXPECT_THROW(map.keep(std::vector<bool>(11)), Error);
+  map.begin();
+  EXPECT_THROW(map.keep(std::vector<bool>(10)), Error);
+  EXPECT_THROW(map.clear(), Error);
+  map.release(true);
+  map.keep(std::vector<bool>(10));
+  map.clear();
+  EXPECT_THROW(map.release(false), Error);
+}
+
+// A step sorts the slots of every batch, also those of rows that another batch in flight uses.
+TEST(SlotMap, SlotsOfRowsOfTwoBatchesAreListedForBoth) {
+  SlotMap map(100, 10, make_clock());
+  map.list_slots();
+  std::vector<SlotChange> changes;
+  for (const auto& rows : {std::vector<int64_t>{5, 6, 7}, {7, 8, 5}, {5}}) {
+    std::vector<int64_t> ids = rows;
+    map.begin();
+    map.place(View<int64_t>(ids), changes);
+    EXPECT_EQ(map.slots_in_batch(), std::vector<int32_t>(ids.begin(), ids.end()));
   }
 }
 

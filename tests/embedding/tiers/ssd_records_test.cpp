@@ -207,20 +207,6 @@ TEST_F(SsdRecordsTest, SeveralReadsAreUnderWayAtTheSameTime) {
               IsEmpty());
 }
 
-TEST(SegmentTable, AFreeSegmentWaitsForTheOldestReadThatMayUseIt) {
-  SegmentTable segments;
-  segments.grow();
-  EXPECT_EQ(segments.take_free(/*oldest=*/7), 0) << "it was never used";
-  segments.seal(0, true);
-  segments.free(0, /*newest=*/5);
-  EXPECT_EQ(segments.take_free(4), std::nullopt);
-  EXPECT_EQ(segments.take_free(5), std::nullopt);
-  EXPECT_EQ(segments.take_free(6), 0);
-  segments.seal(0, true);
-  segments.free(0, 9);
-  EXPECT_EQ(segments.take_free(/*no read=*/0), 0);
-}
-
 /// Holds the first transfer of a read until release().
 class HeldRead {
  public:

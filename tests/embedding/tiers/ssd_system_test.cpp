@@ -175,6 +175,19 @@ TEST_F(RefusingSystem, SpaceIsNotReservedWhereTheFileSystemCannot) {
       ::testing::HasSubstr("File too large (errno 27)"));
 }
 
+TEST_F(RefusingSystem, AFileWhoseLengthIsNotToldIsNotLengthened) {
+  EXPECT_THAT(said_with({},
+                        [&] {
+                          const auto store = make();
+                          if (!refuse({__NR_fstat, EIO}) || !refuse({__NR_newfstatat, EIO})) {
+                            return std::string("refused nothing");
+                          }
+                          return used(store);
+                        }),
+              ::testing::HasSubstr(
+                  "cannot lengthen the file to 12288 bytes: Input/output error (errno 5)"));
+}
+
 /// The flags and the size of the only file of the folder that is open, which has no name.
 std::string open_file(const std::string& folder) {
   std::string found;

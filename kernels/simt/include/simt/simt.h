@@ -88,6 +88,7 @@ struct Counters {
   uint64_t allocations;      ///< of device and of pinned memory
   uint64_t waits_for_ranks;  ///< calls that held the host, or would on a GPU, until the part of
                              ///< another rank came
+  uint64_t meetings;         ///< of lanes in a warp operation, and of threads at a barrier
 };
 Counters counters();
 

@@ -1,0 +1,314 @@
+// What a placement counts, and which fast memory its batches need.
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "placing.h"
+
+namespace dlrm::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST_F(Placing, CountsWhatItDoes) {
+  calls_.may_finish.open();
+  place({1, 2, 2}, {3});
+  step(true);
+  place({2, 4, 5}, {3, 3});
+  step(true);
+  placement_.settle();  // row 1 is written
+  place({1, 6, 7});     // rows that were updated leave
+  step(false);
+  placement_.settle();
+  const CacheCounters counters = placement_.counters();
+  EXPECT_EQ(counters.accesses, 4 + 5 + 3);
+  EXPECT_EQ(counters.rows, 3 + 4 + 3);
+  EXPECT_EQ(counters.misses, 3 + 2 + 3);
+  EXPECT_EQ(calls_.rows_written, 1 + 3);
+  EXPECT_EQ(counters.reads, 1);  // row 1 was written
+  EXPECT_EQ(counters.middle_reads, 100 + 1000) << "of both stores";
+  EXPECT_EQ(counters.fetched_bytes, counters.reads * 16);
+  EXPECT_EQ(counters.written_bytes, (1 + 3) * 16);
+  EXPECT_GT(counters.fetch_seconds, 0);
+  EXPECT_GT(counters.write_seconds, 0);
+  EXPECT_GT(counters.exposed_seconds, 0);
+}
+
+TEST(CacheCountersOf, APeriodAreTheDifferencesOfEachCount) {
+  const CacheCounters before{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const CacheCounters now{101, 202, 303, 404, 505, 606, 707, 808, 909, 1010, 1111};
+  const CacheCounters d = now - before;
+  EXPECT_EQ((std::vector{d.accesses, d.rows, d.misses, d.middle_reads, d.reads, d.fetched_bytes,
+                         d.written_bytes}),
+            (std::vector<int64_t>{100, 200, 300, 400, 500, 600, 700}));
+  EXPECT_EQ((std::vector{d.place_seconds, d.fetch_seconds, d.write_seconds, d.exposed_seconds}),
+            (std::vector<double>{800, 900, 1000, 1100}));
+}
+
+// Rows of the other cache have the same numbers, or others.
+TEST_F(Placing, TellsTheFastMemoryThatABatchNeeds) {
+  calls_.may_finish.open();
+  const int64_t batch = place({1, 2, 3, 4, 5, 5}, {1, 7, 8});
+  EXPECT_EQ(placement_.fast_needed(batch).bytes, 5);
+  placement_.release(false);
+  const int64_t other = place({1, 7}, {1, 2, 3, 4, 5, 5, 6});
+  EXPECT_EQ(placement_.fast_needed(other).bytes, 6);
+  placement_.release(false);
+  EXPECT_EQ(placement_.fast_needed(place({1, 2, 3}, {4, 5, 6})).bytes, 0);
+}
+
+// Neither the time in which the batch waits for slots, nor that of an earlier one, is work.
+TEST_F(Placing, CountsTheTimesOfWorkAndOfWaiting) {
+  using Clock = std::chrono::steady_clock;
+  const auto wait = std::chrono::milliseconds(30);
+  const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
+  calls_.may_finish.open();
+  place({0, 1});
+  CacheCounters before = placement_.counters();
+  EXPECT_GT(before.place_seconds, 0);
+  std::vector<int64_t> full{2, 3, 4};
+  const auto begin = Clock::now();
+  const int64_t batch = placement_.place({{0, full.data(), 3, false}});
+  placement_.settle();
+  ASSERT_FALSE(placement_.placed(batch));
+  std::this_thread::sleep_for(wait);
+  step(false);
+  placement_.await_placed(batch);
+  CacheCounters after = placement_.counters();
+  EXPECT_LE(after.place_seconds - before.place_seconds, seconds(Clock::now() - begin - wait));
+  EXPECT_GT(after.place_seconds, before.place_seconds);
+  step(false);
+
+  before = placement_.counters();
+  place({2, 3, 4});
+  after = placement_.counters();
+  EXPECT_GT(after.place_seconds, before.place_seconds);
+  EXPECT_GT(after.exposed_seconds, before.exposed_seconds) << "until it was placed";
+  before = after;
+  placement_.await();
+  EXPECT_GT(placement_.counters().exposed_seconds, before.exposed_seconds) << "for its rows";
+}
+
+/// What became of the batches of a course.
+struct Course {
+  std::vector<std::vector<int64_t>> ids;
+  std::vector<int64_t> needed;
+  std::vector<int64_t> counts;
+  bool operator==(const Course&) const = default;
+};
+
+class PlacingGroups : public Placing {
+ protected:
+  static constexpr int64_t kMany = 4;  // slots of each of four caches
+
+  /// Places batches of several groups for each cache, wide and narrow ones. The third one waits for
+  /// slots of the second, and the fourth does not fit.
+  Course course_of(RowTools& tools, std::unique_ptr<RecordStream> stream) {
+    RowPlacement placement(true, std::move(stream));
+    for (int c = 0; c < 4; ++c) {
+      TableConfig table;
+      table.rows = kRows;
+      table.dim = 4;
+      const RowShape shape(table, {}, 1, {0, kRows}, {0, 4});
+      placement.add(
+          std::make_unique<RowCache>(
+              tools, placement.stream(), std::vector<RowShape>{shape}, kMany, make_clock(),
+              [](const SlotRecords& layout) { return make_memory_records(kRows, layout.bytes()); }),
+          [c](int64_t slots) { return FastNeed{100 * slots + c}; });
+    }
+    const std::vector<std::vector<std::pair<int, std::vector<int64_t>>>> batches = {
+        {{0, {1, 2, 1}}, {1, {9}}, {3, {}}, {0, {2, 3}}, {2, {5, 5, 5}}},
+        {{3, {0, 19}}, {0, {2, 3}}, {3, {19, 18, 17}}, {1, {9, 8}}},
+        {{3, {1, 19}}, {1, {7, 9}}, {3, {2}}, {0, {2, 6}}},
+        {{0, {1, 2, 3}},
+         {1, {1, 2, 3, 4}},
+         {0, {4, 5}},
+         {2, {0, 1, 2}},
+         {1, {4, 5}},
+         {0, {5, 6, 1}},
+         {2, {2, 3}}},
+        {{2, {0, 4}}, {1, {6, 6, 5}}}};
+    Course course;
+    std::deque<std::vector<int32_t>> narrow;
+    std::deque<std::vector<int64_t>> wide;
+    int64_t oldest = 0;
+    for (const auto& batch : batches) {
+      std::vector<PlacedIds> groups;
+      for (const auto& [cache, rows] : batch) {
+        const bool is_narrow = groups.size() % 2 == 0;
+        if (is_narrow) {
+          narrow.emplace_back(rows.begin(), rows.end());
+          groups.push_back({cache, narrow.back().data(), std::ssize(rows), true});
+        } else {
+          wide.push_back(rows);
+          groups.push_back({cache, wide.back().data(), std::ssize(rows), false});
+        }
+      }
+      const int64_t number = placement.place(groups);
+      for (placement.settle(); !placement.placed(number); placement.settle()) {
+        placement.await();
+        placement.release(true);
+        ++oldest;
+      }
+      course.needed.push_back(placement.fast_needed(number).bytes);
+      course.needed.push_back(oldest);
+      for (const PlacedIds& group : groups) {
+        std::vector<int64_t>& ids = course.ids.emplace_back();
+        each_id(group, [&](int64_t id) { ids.push_back(id); });
+      }
+    }
+    placement.settle();
+    const CacheCounters c = placement.counters();
+    course.counts = {c.accesses, c.rows, c.misses, c.reads, c.fetched_bytes, c.written_bytes};
+    return course;
+  }
+};
+
+TEST_F(PlacingGroups, NeedTheFastMemoryOfAllGroupsOfACache) {
+  const Course course = course_of(tools_, nullptr);
+  // Cache 0 needs slots for six rows, cache 1 for five, and cache 2 has room.
+  EXPECT_THAT(course.needed, ElementsAre(0, 0, 0, 0, 0, 2, 600, 3, 0, 4));
+  EXPECT_THAT(course.ids[0], ElementsAre(0, 1, 0));
+  EXPECT_THAT(course.ids[3], ElementsAre(1, 2));
+  EXPECT_EQ(course.counts[0], 9 + 9 + 7 + 19 + 5);
+}
+
+TEST_F(PlacingGroups, OfAllCachesAtTheSameTimeArePlacedAlike) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  Rank gpu(*comm_, OnGpu());
+  RowTools tools(gpu.context, *gpu.ops);
+  const Course on_gpu =
+      course_of(tools, std::make_unique<RecordStream>(*gpu.device, *gpu.stream, 2));
+  const Course on_cpu = course_of(tools_, nullptr);
+  EXPECT_EQ(on_gpu.needed, on_cpu.needed);
+  EXPECT_EQ(on_gpu.counts, on_cpu.counts);
+  EXPECT_EQ(on_gpu.ids, on_cpu.ids);
+}
+
+// The first of each takes 30 ms or more, the next one less. Only fetches and writes take them
+// surely.
+TEST_F(Placing, AddsUpTheTimesOfAllBatches) {
+  const auto wait = std::chrono::milliseconds(30);
+  constexpr double kWait = 0.03;
+  place({1, 2, 3});
+  calls_.reading.await();
+  std::thread opener([&] {
+    std::this_thread::sleep_for(wait);
+    calls_.may_finish.open();
+  });
+  step(true);
+  opener.join();
+  calls_.may_write.close();
+  place({4, 5, 6});
+  step(true);
+  while (calls_.writes_begun == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(wait);
+  calls_.may_write.open();
+  placement_.settle();
+  const CacheCounters before = placement_.counters();
+  EXPECT_GE(before.fetch_seconds, kWait);
+  EXPECT_GE(before.write_seconds, kWait);
+  place(std::vector<int64_t>(1 << 18, 7));  // takes long to be placed
+  step(true);
+  const double placed = placement_.counters().place_seconds;
+  place({8, 9, 10});
+  step(true);
+  placement_.settle();
+  const CacheCounters after = placement_.counters();
+  EXPECT_GT(after.exposed_seconds, before.exposed_seconds);
+  EXPECT_GT(after.fetch_seconds, before.fetch_seconds);
+  EXPECT_GT(after.write_seconds, before.write_seconds);
+  EXPECT_GT(after.place_seconds, placed);
+}
+
+TEST_F(Placing, WritesAreDoneWhenItIsSettled) {
+  calls_.may_finish.open();
+  place({1, 2, 3});
+  step(true);
+  calls_.may_finish.close();
+  place({4});  // row 1 leaves
+  while (calls_.writes_begun < 1) std::this_thread::yield();
+  calls_.may_write.close();
+  place({5, 6});  // rows 2 and 3 leave when row 4 was fetched
+  std::atomic<bool> opened = false;
+  std::thread opener([&] {
+    calls_.may_finish.open();
+    while (calls_.writes_begun < 2) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // time for a mistake to show
+    opened = true;
+    calls_.may_write.open();
+  });
+  placement_.settle();
+  EXPECT_TRUE(opened);
+  EXPECT_EQ(calls_.rows_written, 3);
+  opener.join();
+}
+
+// One batch is under way, then four, then the last.
+TEST_F(Placing, ReadsForFourBatchesAtATime) {
+  place({1});
+  calls_.reading.await();
+  for (const int64_t row : {2, 3}) place({row});
+  for (const int64_t row : {4, 5, 6}) place({}, {row});
+  calls_.may_finish.open();
+  for (int batch = 0; batch < 6; ++batch) step(false);
+  EXPECT_THAT(calls_.list,
+              ElementsAre("start a", "finish a", "start a", "start a", "start b", "start b",
+                          "finish a", "start b", "finish a", "finish b", "finish b", "finish b"));
+}
+
+// Its first row has its slot long before.
+TEST_F(Placing, ABatchHasItsRowsWhenAllPartsOfItHaveArrived) {
+  calls_.may_finish.open();
+  place({0, 1});
+  std::vector<int64_t> full{2, 3, 4};
+  const int64_t batch = placement_.place({{0, full.data(), 3, false}});
+  placement_.settle();
+  ASSERT_FALSE(placement_.placed(batch));
+  calls_.may_finish.close();
+  step(false);
+  placement_.await_placed(batch);
+  std::atomic<bool> opened = false;
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // time for a mistake to show
+    opened = true;
+    calls_.may_finish.open();
+  });
+  placement_.await();
+  EXPECT_TRUE(opened);
+  opener.join();
+}
+
+TEST_F(Placing, OnlyPlacedBatchesEnd) {
+  EXPECT_THROW(placement_.release(true), Error);
+  calls_.may_finish.open();
+  place({1});
+  step(true);
+  EXPECT_THROW(placement_.release(true), Error);
+}
+
+// A batch fits into just as many slots. Of several caches, the one decides that needs most.
+TEST_F(Placing, CountsTheFastMemoryOfABatchThatIsNotPlaced) {
+  std::vector<int64_t> three{1, 2, 3, 2}, five{9, 8, 7, 6, 5, 5}, more{5, 4};
+  const auto needed = [&](std::vector<std::pair<int, std::vector<int64_t>*>> groups) {
+    std::vector<PlacedIds> ids;
+    for (auto& [cache, rows] : groups)
+      ids.push_back({cache, rows->data(), std::ssize(*rows), false});
+    return placement_.count_fast_needed(ids).bytes;
+  };
+  EXPECT_EQ(needed({{0, &three}, {1, &three}}), 0);
+  EXPECT_EQ(needed({{0, &three}, {1, &five}}), 5);
+  EXPECT_EQ(needed({{0, &five}, {1, &three}}), 5);
+  EXPECT_EQ(needed({{0, &five}, {1, &three}, {1, &more}, {0, &more}}), 6);
+  EXPECT_EQ(three[1], 2) << "nothing is placed";
+}
+
+}  // namespace
+}  // namespace dlrm::testing

@@ -1,0 +1,94 @@
+#include "dlrm/embedding/record_rate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "stores.h"
+
+namespace dlrm::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Measures memory, or an SSD.
+class RecordRates : public ::testing::TestWithParam<bool> {
+ protected:
+  RecordRate measure(int64_t record_bytes, int64_t bytes, double seconds) {
+    const auto begin = Clock::now();
+    const RecordRate rate = GetParam() ? measure_ssd(folder_.path(), record_bytes, bytes, seconds)
+                                       : measure_memory(record_bytes, bytes, seconds);
+    elapsed_ = seconds_since(begin);
+    return rate;
+  }
+
+  const StoreFolder folder_;
+  double elapsed_ = 0;
+};
+
+TEST_P(RecordRates, AreThoseOfTheTimeThatTheyTook) {
+  for (const int64_t rows : {1, 100, 4096, 10'000}) {
+    const double seconds = rows == 100 ? 0.02 : 0;  // reads at least once
+    const RecordRate rate = measure(64, 64 * rows + 63, seconds);
+    EXPECT_GE(elapsed_, seconds) << rows;
+    const double written = rows == 10'000 ? 8192 : static_cast<double>(rows);  // whole batches
+    ASSERT_GT(rate.rows_written, 0) << rows;
+    ASSERT_GT(rate.rows_read, 0) << rows;
+    // A batch has some rows twice, which are read once.
+    const double read = std::min(written, 2000.0) / 2;
+    EXPECT_LE(written / rate.rows_written + read / rate.rows_read, elapsed_) << rows;
+    // Nothing is faster than a few nanoseconds, or takes more than all processors.
+    const double processors = std::thread::hardware_concurrency() + 2;
+    for (const auto& [rows_a_second, cpu_seconds] :
+         {std::pair(rate.rows_written, rate.write_cpu_seconds),
+          std::pair(rate.rows_read, rate.read_cpu_seconds)}) {
+      EXPECT_LT(rows_a_second, 1e9) << rows;
+      EXPECT_GE(cpu_seconds, 0) << rows;
+      EXPECT_LE(cpu_seconds, processors * elapsed_ / (rows == 10'000 ? 2000 : 1)) << rows;
+    }
+    EXPECT_TRUE(std::isfinite(rate.rows_written) && std::isfinite(rate.rows_read)) << rows;
+  }
+}
+
+TEST_P(RecordRates, OfARecordThatIsLongerThanTheBytesAreThoseOfOne) {
+  const RecordRate rate = measure(8192, 100, 0);
+  EXPECT_GT(rate.rows_read, 0);
+  EXPECT_GT(rate.rows_written, 0);
+  EXPECT_GE(elapsed_, 1 / rate.rows_read + 1 / rate.rows_written);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiers, RecordRates, ::testing::Bool(),
+                         [](const ::testing::TestParamInfo<bool>& info) {
+                           return info.param ? "ssd" : "memory";
+                         });
+
+// Nine times as many records are written as read, and a read takes no longer than a write, which
+// is the first access to the memory. Other work may disturb some of the attempts.
+TEST(MemoryRates, OfReadsDoNotHaveTheTimeOfWrites) {
+  bool rows = false, cpu = false;
+  for (int attempt = 0; attempt < 100 && !(rows && cpu); ++attempt) {
+    const RecordRate rate = measure_memory(256, 256 * 40'000, 0);
+    rows = rows || rate.rows_read > rate.rows_written / 4;
+    cpu = cpu || (rate.write_cpu_seconds > 0 && rate.read_cpu_seconds < 4 * rate.write_cpu_seconds);
+  }
+  EXPECT_TRUE(rows);
+  EXPECT_TRUE(cpu);
+}
+
+TEST(SsdRates, OfAFolderThatCannotBeAreAnError) {
+  const std::string error =
+      error_of(ExitCode::kUsage, [] { measure_ssd("/dev/null/none", 64, 6400, 0); });
+  EXPECT_EQ(error.rfind("/dev/null/none: ", 0), 0u) << error;
+}
+
+}  // namespace
+}  // namespace dlrm::testing
