@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kTwoOverRootPi = 1.5957691216f;  // 2·√(2/π)
 constexpr float kCubic = 0.044715f;
-constexpr float kFlat = 10;  // for larger magnitudes gelu rounds to 0 or z
+constexpr float kFlat = 10;  // for larger magnitudes gelu's slope rounds to 0 or 1
 
 /// σ(x) and 1 - σ(x), both without cancellation.
 struct Gate {
@@ -29,7 +29,7 @@ __device__ Gate gelu_gate(float z) { return gate_at(kTwoOverRootPi * (z + kCubic
 template <Activation kAct>
 __device__ float value(float z) {
   if constexpr (kAct == Activation::kRelu) return z < 0 ? 0.0f : z;
-  if constexpr (kAct == Activation::kGelu) return z > kFlat ? z : z * gelu_gate(z).open;
+  if constexpr (kAct == Activation::kGelu) return z * gelu_gate(z).open;
   if constexpr (kAct == Activation::kSilu) return z * gate_at(z).open;
   if constexpr (kAct == Activation::kSigmoid) return gate_at(z).open;
   if constexpr (kAct == Activation::kTanh) return tanhf(z);
