@@ -98,6 +98,58 @@ TEST_F(ControlGroups, LinesOfAnotherFormNameNoGroup) {
   EXPECT_EQ(ControlGroup::cpus(root_), 0.5);
 }
 
+TEST_F(ControlGroups, AControllerIsOneOfTheWordsOfItsLine) {
+  struct Case {
+    const char* list;
+    bool named;
+  };
+  for (const Case& c : {Case{"cpu", true},
+                        {"cpuacct,cpu", true},
+                        {"cpu,cpuacct", true},
+                        {"a,cpu,b", true},
+                        {"cpuset", false},
+                        {"xcpu", false},
+                        {"cpuset,cpuacct", false},
+                        {"name=cpu", false}}) {
+    const std::string folder = std::string("/sys/fs/cgroup/") + c.list + "/job";
+    write("/proc/self/cgroup", std::string("4:") + c.list + ":/job\n");
+    write(folder + "/cpu.cfs_quota_us", "150000\n");
+    write(folder + "/cpu.cfs_period_us", "100000\n");
+    const double found = ControlGroup::cpus(root_);
+    EXPECT_EQ(found == 1.5, c.named) << c.list;
+    EXPECT_EQ(std::isinf(found), !c.named) << c.list;
+  }
+}
+
+TEST_F(ControlGroups, TheTightestOfAllHierarchiesAndGroupsApplies) {
+  write("/proc/self/cgroup", "5:cpu:/a/b\n3:memory:/a/b\n0::/c/d\n");
+  const auto cpus1 = [&](const std::string& group, int quota) {
+    write("/sys/fs/cgroup/cpu" + group + "/cpu.cfs_quota_us", std::to_string(quota) + "\n");
+    write("/sys/fs/cgroup/cpu" + group + "/cpu.cfs_period_us", "1000\n");
+  };
+  cpus1("/a/b", 7000);
+  EXPECT_EQ(ControlGroup::cpus(root_), 7);
+  cpus1("/a", 6000);
+  EXPECT_EQ(ControlGroup::cpus(root_), 6);
+  cpus1("", 5000);
+  EXPECT_EQ(ControlGroup::cpus(root_), 5);
+  write("/sys/fs/cgroup/c/d/cpu.max", "4000 1000\n");
+  EXPECT_EQ(ControlGroup::cpus(root_), 4);
+  write("/sys/fs/cgroup/c/cpu.max", "3000 1000\n");
+  write("/sys/fs/cgroup/cpu.max", "max 1000\n");
+  EXPECT_EQ(ControlGroup::cpus(root_), 3);
+  write("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "7000\n");
+  write("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "500\n");
+  EXPECT_EQ(ControlGroup::memory_room(root_), 6500);
+  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "6000\n");
+  EXPECT_EQ(ControlGroup::memory_room(root_), 6000) << "no usage is none";
+  write("/sys/fs/cgroup/c/memory.max", "5000\n");
+  EXPECT_EQ(ControlGroup::memory_room(root_), 5000);
+  write("/sys/fs/cgroup/c/memory.current", "200\n");
+  write("/sys/fs/cgroup/c/memory.stat", "inactive_file\nactive_file 30\nslab_reclaimable x\n");
+  EXPECT_EQ(ControlGroup::memory_room(root_), 4830) << "a key without a number counts as 0";
+}
+
 TEST_F(ControlGroups, TheFileCacheOfAVersion1GroupIsRoom) {
   write("/proc/self/cgroup", "3:memory:/docker/a\n");
   write("/sys/fs/cgroup/memory/docker/a/memory.limit_in_bytes", "500000\n");

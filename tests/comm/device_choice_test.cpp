@@ -36,8 +36,47 @@ TEST(DeviceChoice, RanksThatShareAGpuAreNamed) {
   std::vector<NcclCandidate> ranks = three_ranks();
   std::snprintf(ranks[2].gpu, sizeof ranks[2].gpu, "1");
   EXPECT_EQ(nccl_obstacle(ranks), "ranks 1 and 2 share GPU 1");
-  ranks[1].own_host_id = ranks[2].own_host_id = true;
-  EXPECT_EQ(nccl_obstacle(ranks), "");
+  // NCCL takes them for ranks of different machines only if both say so.
+  for (const size_t q : {0, 1, 2}) {
+    ranks[q].own_host_id = true;
+    EXPECT_EQ(nccl_obstacle(ranks), q < 2 ? "ranks 1 and 2 share GPU 1" : "");
+  }
+  ranks[1].own_host_id = false;
+  EXPECT_EQ(nccl_obstacle(ranks), "ranks 1 and 2 share GPU 1");
+  std::snprintf(ranks[1].gpu, sizeof ranks[1].gpu, "0");
+  EXPECT_EQ(nccl_obstacle(ranks), "ranks 0 and 1 share GPU 0");
+}
+
+TEST(DeviceChoice, TheFirstObstacleIsNamedAndVersionsComeBeforeGpus) {
+  std::vector<NcclCandidate> ranks = three_ranks();
+  std::snprintf(ranks[1].gpu, sizeof ranks[1].gpu, "0");
+  ranks[1].version = 22800;
+  ranks[2].version = 30001;
+  EXPECT_EQ(nccl_obstacle(ranks), "rank 0 has NCCL 2.28.9, rank 1 2.28.0");
+  ranks[1].version = ranks[0].version;
+  EXPECT_EQ(nccl_obstacle(ranks), "ranks 0 and 1 share GPU 0");
+  for (const size_t q : {2, 1}) {
+    std::snprintf(ranks[q].obstacle, sizeof ranks[q].obstacle, "none of rank %zu", q);
+    EXPECT_EQ(nccl_obstacle(ranks), fmt::format("rank {}: none of rank {}", q, q));
+  }
+}
+
+TEST(DeviceChoice, OfOneRankIsStagedUnlessNcclIsAskedFor) {
+  const auto host = make_self_comm();
+  const std::shared_ptr<Device> device = make_cpu_device();
+  testing::internal::CaptureStderr();
+  for (const DeviceCommKind kind : {DeviceCommKind::kAuto, DeviceCommKind::kStaged}) {
+    EXPECT_EQ(make_device_comm(*host, *device, {.kind = kind})->describe(), "alone");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  try {
+    make_device_comm(*host, *device, {.kind = DeviceCommKind::kNccl});
+    ADD_FAILURE() << "NCCL on a CPU";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("comm nccl: rank 0: "));
+    EXPECT_THAT(error.what(), testing::EndsWith("; use comm: staged, or auto"));
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+  }
 }
 
 TEST(DeviceChoice, RanksWithDifferentVersionsAreNamed) {

@@ -64,6 +64,38 @@ TEST(JobEndDeath, RankZeroTellsAllOthersToEndWithItsCode) {
               "^a table\n<send 3 to 1: 130>\n<send 3 to 2: 130>\n<all sent.>\n$");
 }
 
+/// As rank 0 of three, adds a request of a lower rank after it has begun to end the job.
+void end_with_a_later_request() {
+  ProgressEngine engine(WaitPolicy::kSpin);
+  RecordingChannel channel;
+  JobEnd job(0, 3, &channel, engine);
+  job.add({2, 2, "two"});
+  job.advance();
+  job.add({1, 3, "one"});
+  for (;;) job.advance();
+}
+
+TEST(JobEndDeath, RankZeroWaitsForTheRequestsOfOthers) {
+  EXPECT_EXIT(end_with_a_later_request(), testing::ExitedWithCode(3), "^error: one\n$");
+}
+
+/// As rank 0 of two, ends the job over a channel whose messages leave at that question.
+void end_when_messages_leave(int at) {
+  ProgressEngine engine(WaitPolicy::kSpin);
+  RecordingChannel channel(true);
+  channel.leaves_at = at;
+  JobEnd job(0, 2, &channel, engine);
+  job.add({0, 2, ""});
+  for (;;) job.advance();
+}
+
+TEST(JobEndDeath, RankZeroWaitsUntilItsOrdersHaveLeftButNotForEver) {
+  EXPECT_EXIT(end_when_messages_leave(2), testing::ExitedWithCode(2),
+              "^<send 3 to 1: 2>\n<all sent.>\n<all sent.>\n$");
+  EXPECT_EXIT(end_when_messages_leave(1 << 30), testing::ExitedWithCode(2),
+              "^<send 3 to 1: 2>\n<all sent.>\n<all sent.>\n");
+}
+
 TEST(JobEndDeath, MpiIsFinalizedIfTheJobSucceeded) {
   EXPECT_EXIT(end_as(0, {{0, 0, "done"}}), testing::ExitedWithCode(0),
               "^a table\ndone\n<send 3 to 1: 0>\n<send 3 to 2: 0>\n<all sent.>\n<finalize>\n$");

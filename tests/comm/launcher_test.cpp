@@ -57,6 +57,37 @@ TEST(DetectLaunch, ARankWithoutASizeIsParallel) {
   EXPECT_FALSE(detect_launch().parallel);
 }
 
+TEST(DetectLaunch, TheFirstSizeThatIsSetDecides) {
+  struct Case {
+    std::vector<std::pair<const char*, const char*>> variables;
+    bool parallel;
+    int tasks;
+  };
+  const Case cases[] = {
+      {{{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}, false, 0},
+      {{{"OMPI_COMM_WORLD_SIZE", "2"}, {"PMI_SIZE", "1"}}, true, 0},
+      {{{"OMPI_COMM_WORLD_SIZE", "1"},
+        {"SLURM_STEP_ID", "0"},
+        {"SLURM_PROCID", "0"},
+        {"SLURM_STEP_NUM_TASKS", "4"}},
+       false,
+       4},
+      {{{"PMI_SIZE", "1"},
+        {"SLURM_STEP_ID", "0"},
+        {"SLURM_PROCID", "0"},
+        {"SLURM_STEP_NUM_TASKS", "4"}},
+       false,
+       4},
+      {{{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, false, 0},
+      {{{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}}, false, 0},
+  };
+  for (const Case& c : cases) {
+    const Environment environment(c.variables);
+    EXPECT_EQ(detect_launch().parallel, c.parallel) << &c - cases;
+    EXPECT_EQ(detect_launch().srun_tasks, c.tasks) << &c - cases;
+  }
+}
+
 TEST(DetectLaunch, ABatchScriptIsNotParallel) {
   const Environment environment({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}});
   EXPECT_FALSE(detect_launch().parallel);

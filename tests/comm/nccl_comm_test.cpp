@@ -90,6 +90,7 @@ void check_graph(Communicator& wire, Device& device) {
   Pending moved =
       wire.start_alltoallv(from.data(), to.data(), ExchangeLayout::packed({8}, {8}), stream.get());
   EXPECT_FALSE(moved.poll());  // as training does between layers
+  EXPECT_THROW(moved.wait(), std::exception) << "the host waits for a part of a graph";
   moved.wait(*stream);
   wire.start_allreduce<int64_t>(to.view(), DType::kFloat32, stream.get()).wait(*stream);
   const std::unique_ptr<Graph> graph = stream->end_capture();

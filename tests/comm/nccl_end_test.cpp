@@ -2,12 +2,16 @@
 #if defined(DLRM_SIMT)
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "dlrm/comm/device_comm.h"
 
 #include "comm/nccl/limited_calls.h"
 #include "comm/nccl/nccl_session.h"
@@ -141,6 +145,80 @@ TEST(NcclEnd, WaitsForGraphsForALimitedTime) {
       for (const std::string& call : take_ends()) calls.push_back(call);
     }
   });
+}
+
+/// Ends the communicator as an error does: NCCL's kernels are aborted.
+void abort_by_an_error(std::unique_ptr<Communicator> wire) {
+  try {
+    const auto own = std::move(wire);
+    throw std::runtime_error("ends the part of NCCL");
+  } catch (const std::runtime_error&) {
+  }
+}
+
+TEST(NcclEnd, TheWatchdogWaitsForTheErrorOfTheRankThatFailed) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  run_on_threads(2, [&](Communicator& host) {
+    auto wire = make_nccl_comm(host, *device);
+    if (host.rank() == 1) abort_by_an_error(std::move(wire));
+    host.barrier();
+    if (host.rank() == 1) return;
+    const Monitor& monitor = host.engine()->monitor();
+    for (int look = 0; look < 3; ++look) EXPECT_EQ(monitor.failure(), "");
+    for (int look = 0; look < 2; ++look) {
+      EXPECT_EQ(monitor.failure(),
+                "NCCL failed on rank 0 in start: remote process exited or there was a network "
+                "error");
+    }
+    abort_by_an_error(std::move(wire));
+    EXPECT_EQ(monitor.failure(), "");
+  });
+}
+
+TEST(NcclFailures, TheFirstIsKeptAndToldToTheWatchdogAfterTwoLooks) {
+  NcclFailure failure;
+  EXPECT_FALSE(failure.occurred());
+  failure.record("first", true);
+  failure.record("second", false);
+  EXPECT_TRUE(failure.occurred());
+  EXPECT_TRUE(failure.is_remote());
+  EXPECT_EQ(failure.text(), "first");
+  for (const char* told : {"", "", "first", "first"}) {
+    EXPECT_EQ(failure.text_for_watchdog(), told);
+  }
+}
+
+TEST(NcclEnvironment, GraphsRegisterNoBuffersUnlessTheUserSaysSo) {
+  constexpr const char* kName = "NCCL_GRAPH_REGISTER";
+  const auto after_a_session = [&] {
+    run_on_threads(1, [](Communicator& host) { make_nccl_comm(host, *make_cuda_device(0)); });
+    return std::string(std::getenv(kName));
+  };
+  ::unsetenv(kName);
+  EXPECT_EQ(after_a_session(), "0");
+  ::setenv(kName, "1", 1);
+  EXPECT_EQ(after_a_session(), "1");
+  ::setenv(kName, "0", 1);
+}
+
+TEST(NcclEnvironment, RanksWithHostIdsOfTheirOwnMayShareAGpu) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  const auto chosen = [&] {
+    std::string kind;
+    ::testing::internal::CaptureStderr();
+    run_on_threads(2, [&](Communicator& host) {
+      const auto wire = make_device_comm(host, *device);
+      if (host.rank() == 0) kind = wire->describe();
+    });
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find(": ranks 0 and 1 share GPU ") != said.npos, kind == "staged") << said;
+    return kind;
+  };
+  ::unsetenv("NCCL_HOSTID");
+  EXPECT_EQ(chosen(), "staged");
+  ::setenv("NCCL_HOSTID", "one of many", 1);
+  EXPECT_EQ(chosen(), "nccl 2.28.9");
+  ::unsetenv("NCCL_HOSTID");
 }
 
 TEST(NcclEnd, CallsAreMadeByTheCallerIfNoThreadIsLeft) {

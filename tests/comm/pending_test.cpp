@@ -80,6 +80,49 @@ TEST(APendingCall, IsAwaitedBeforeAnotherOneTakesItsPlace) {
   }
 }
 
+/// A call that fails at a poll.
+class FailingCall final : public Pending::State {
+ public:
+  FailingCall(Calls& calls, int polls) : calls_(calls), polls_(polls) {}
+  bool poll() override {
+    if (++calls_.polls == polls_) throw std::runtime_error("of the call");
+    return false;
+  }
+  void abandon() override { ++calls_.abandoned; }
+
+ private:
+  Calls& calls_;
+  const int polls_;
+};
+
+TEST(APendingCall, ThatFailsThrowsOnceAndIsDone) {
+  Calls calls;
+  Pending pending(std::make_unique<FailingCall>(calls, 2));
+  EXPECT_FALSE(pending.poll());
+  EXPECT_FALSE(pending.done());
+  EXPECT_THROW(pending.poll(), std::runtime_error);
+  EXPECT_TRUE(pending.done());
+  EXPECT_TRUE(pending.poll());
+  pending.wait();
+  EXPECT_EQ(calls.polls, 2);
+  pending = Pending(std::make_unique<FailingCall>(calls, 5));
+  EXPECT_THROW(pending.wait(), std::runtime_error);
+  EXPECT_EQ(calls.polls, 5);
+}
+
+TEST(APendingCall, ThatFailsWhileItIsDestroyedIsForgotten) {
+  Calls calls;
+  { const Pending pending(std::make_unique<FailingCall>(calls, 3)); }
+  EXPECT_EQ(calls.polls, 3);
+  try {
+    const Pending pending(std::make_unique<FailingCall>(calls, 6));
+    throw std::logic_error("of this rank");
+  } catch (const std::logic_error&) {
+  }
+  EXPECT_EQ(calls.polls, 6);
+  EXPECT_EQ(calls.abandoned, 0);
+}
+
 TEST(APendingCall, IsStillPendingAfterItWasMoved) {
   Calls calls;
   Pending from(std::make_unique<CountedCall>(calls, 4, false));

@@ -159,6 +159,22 @@ TEST(CallPool, EachReleasedLayoutIsUsedAgainOnce) {
   EXPECT_THAT(acquired, testing::UnorderedElementsAreArray(released));
 }
 
+TEST(CallPool, KeepsUpTo64Layouts) {
+  CallPool pool;
+  std::vector<ExchangeLayout> layouts;
+  std::vector<const int64_t*> released;
+  for (int i = 0; i < 66; ++i) layouts.push_back(pool.acquire_layout(4));
+  for (ExchangeLayout& layout : layouts) {
+    released.push_back(layout.send_bytes.data());
+    pool.release(std::move(layout));
+  }
+  layouts.clear();
+  for (size_t i = 64; i-- > 0;) {  // the last one first
+    layouts.push_back(pool.acquire_layout(4));
+    EXPECT_EQ(layouts.back().send_bytes.data(), released[i]) << i;
+  }
+}
+
 TEST(CallPool, ACallsMemoryIsReusedByTheNext) {
   Calls calls;
   auto first = calls.make("a", 1);

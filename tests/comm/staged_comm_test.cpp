@@ -209,6 +209,22 @@ TEST(StagedBlocks, ABlockInsideAnotherAddsNothing) {
   EXPECT_EQ(blocks.offsets, (std::vector<int64_t>{0, 0, 5, 20}));
 }
 
+TEST(StagedBlocks, ASecondUseForgetsTheFirst) {
+  StagedBlocks blocks;
+  blocks.lay_out(std::vector<int64_t>{10, 4, 8, 5}, std::vector<int64_t>{100, 0, 105, 40}, 1);
+  blocks.lay_out(std::vector<int64_t>{0, 6, 9}, std::vector<int64_t>{3, 70, 20}, 2);
+  ASSERT_EQ(blocks.runs.size(), 1u);
+  EXPECT_EQ(blocks.runs[0].offset, 70);
+  EXPECT_EQ(blocks.runs[0].bytes, 6);
+  EXPECT_EQ(blocks.runs[0].staged_offset, 0);
+  EXPECT_EQ(blocks.total, 6);
+  EXPECT_EQ(blocks.bytes, (std::vector<int64_t>{0, 6, 0}));
+  EXPECT_EQ(blocks.offsets, std::vector<int64_t>(3));
+  blocks.lay_out(std::vector<int64_t>{5, 0}, std::vector<int64_t>{8, 9}, 0);
+  EXPECT_TRUE(blocks.runs.empty());
+  EXPECT_EQ(blocks.total, 0);
+}
+
 TEST_P(StagedComm, SumsOnTwoStreamsKeepTheirHostMemoryApart) {
   run_staged(GetParam(), [](const DeviceRank& rank) {
     constexpr size_t kCount = 3000;

@@ -118,6 +118,17 @@ void check_allgatherv(Communicator& comm) {
   for (int q = 0; q < comm.size(); ++q) {
     require(ranks[static_cast<size_t>(q)] == q * 3, "allgather", q, comm);
   }
+  // On rank 0 alone.
+  const int64_t own = (comm.rank() + 1) % 3;
+  const std::vector<float> gathered =
+      comm.gatherv<float>(values<float>(comm.rank(), own), comm.allgather<int64_t>(own));
+  size_t next = 0;
+  for (int q = 0; comm.rank() == 0 && q < comm.size(); ++q) {
+    for (int64_t i = 0; i < (q + 1) % 3; ++i) {
+      require(gathered.at(next++) == awkward(q, i), "gatherv", q, comm);
+    }
+  }
+  require(next == gathered.size(), "gatherv", static_cast<int64_t>(next), comm);
   // In place.
   std::vector<int64_t> table(static_cast<size_t>(comm.size()), -1), eights(table.size(), 8), places;
   for (int q = 0; q < comm.size(); ++q) places.push_back(q * 8);

@@ -1,11 +1,14 @@
 #include "dlrm/comm/thread_comm.h"
 
 #include <atomic>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "comm/thread_group.h"
 
 namespace dlrm {
 namespace {
@@ -89,8 +92,51 @@ TEST(ThreadComm, DifferentLengthsAreNamed) {
     std::vector<float> data(8, 1.0f);
     comm.broadcast(data.data(), comm.rank() == 0 ? 32 : 16, 0);
   });
-  EXPECT_NE(what.find("32"), std::string::npos) << what;
-  EXPECT_NE(what.find("16"), std::string::npos) << what;
+  EXPECT_EQ(what, "broadcast of rank 1 expects 16 bytes from rank 0, whose broadcast sends 32");
+}
+
+TEST(ThreadComm, APeerThatIsLostIsAnErrorIfNoRankHasAnother) {
+  const auto lose = [](int rank, int lost) {
+    return [=](Communicator& comm) {
+      if (comm.rank() >= rank) throw PeerLost(ExitCode::kFailure, lost + comm.rank());
+    };
+  };
+  EXPECT_EQ(failure_of(3, lose(1, 10)), "rank 11 failed or vanished");
+  EXPECT_EQ(failure_of(3, lose(0, 10)), "rank 10 failed or vanished");
+  EXPECT_EQ(failure_of(3, lose(3, 10)), "none");
+}
+
+TEST(ThreadComm, TheFirstRankThatFailsIsKept) {
+  comm::FirstFailure failure;
+  EXPECT_EQ(failure.rank(), -1);
+  failure.set(3);
+  failure.set(0);
+  EXPECT_EQ(failure.rank(), 3);
+}
+
+TEST(ThreadGroup, GivesEachDuplicateAGroupOfItsOwnThatFailsWithTheFirst) {
+  const auto failure = std::make_shared<comm::FirstFailure>();
+  comm::ThreadGroup group(3, failure);
+  const auto first = group.duplicate(0), second = group.duplicate(1);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(group.duplicate(0), first);
+  EXPECT_EQ(group.duplicate(1), second);
+  EXPECT_EQ(second->ranks(), 3);
+  EXPECT_EQ(second->failed_rank(), -1);
+  failure->set(2);
+  EXPECT_EQ(second->failed_rank(), 2);
+}
+
+TEST(ThreadGroup, CallsMeetUntilTheLastRankHasLeft) {
+  comm::ThreadGroup group(2, std::make_shared<comm::FirstFailure>());
+  comm::ThreadRendezvous& five = group.enter(5);
+  EXPECT_EQ(&group.enter(5), &five);
+  EXPECT_NE(&group.enter(6), &five);
+  group.leave(5);
+  EXPECT_EQ(&group.enter(5), &five) << "a rank is still there";
+  group.leave(5);
+  EXPECT_EQ(&group.enter(7), &five) << "it is free";
+  EXPECT_EQ(five.left, 0);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 
 #include "../device_suite.h"
 #include "../suite.h"
+#include "comm/collective_kind.h"
 #include "comm/control/control_channel.h"
 #include "comm/control_group.h"
 #include "comm/local_ranks.h"
@@ -32,6 +33,8 @@
 #include "comm/progress_engine.h"
 #include "comm/shared/shared_memory_group.h"
 #include "exchange_table.h"
+#include "shared_calls.h"
+#include "surroundings.h"
 #include "traffic.h"
 
 namespace {
@@ -39,7 +42,7 @@ namespace {
 thread_local int64_t allocations = 0;
 thread_local int last_tag = -1;  // of a message; the watchdog sends messages too
 int longest_message = 0;         // bytes
-int tag_limit = 0;               // what MPI says is its largest tag; 0: as it is
+int tag_limit = 0;  // what MPI says is its largest tag; 0: as it is; negative: it does not say
 
 }  // namespace
 
@@ -54,6 +57,7 @@ extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int to,
 extern "C" int MPI_Comm_get_attr(MPI_Comm comm, int key, void* value, int* found) {
   const int code = PMPI_Comm_get_attr(comm, key, value, found);
   if (key == MPI_TAG_UB && tag_limit > 0) *static_cast<int**>(value) = &tag_limit;
+  if (key == MPI_TAG_UB && tag_limit < 0) *found = 0;
   return code;
 }
 
@@ -215,7 +219,8 @@ void check_cpus_of_all_ranks(Communicator& comm) {
   for (const cpu_set_t& of_rank : comm.allgather(one)) CPU_OR(&all, &all, &of_rank);
   sched_setaffinity(0, sizeof before, &before);
   const double expected = std::min<double>(CPU_COUNT(&all), comm::ControlGroup::cpus());
-  if (found.cpus != expected || found.size != comm.size() || !found.all_ranks) {
+  if (found.cpus != expected || found.size != comm.size() || found.rank != comm.rank() ||
+      !found.all_ranks) {
     throw run_error("rank {} finds {} CPUs, not {}", comm.rank(), found.cpus, expected);
   }
 }
@@ -287,7 +292,13 @@ void check_tags(int ranks) {
   std::sort(tags.begin(), tags.end());
   tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
   if (tags.size() != std::size(calls) + 11) throw run_error("{} tags differ", tags.size());
+  tag_limit = -1;
+  const auto unlimited = make();
+  unlimited->reserve("many calls", 0, 512);
+  unlimited->barrier();
   tag_limit = 0;
+  const int kind = static_cast<int>(comm::kind_of("barrier") % 64);
+  if (last_tag != (512 * 64 + kind) % 32767) throw run_error("tag {} without a limit", last_tag);
 }
 
 void check_staged_calls(Communicator& host) {
@@ -308,13 +319,17 @@ void check(World& world) {
   if (world.size() > 1) {
     check_cpus_of_all_ranks(world.comm());
     check_tags(world.size());
+    test::check_surroundings(world);
   }
   const bool one_node = world.comm().nodes().back() == 0;
   if (one_node && world.comm().node_layout()) throw run_error("one node needs no layout");
   if (one_node && !std::getenv("DLRM_SHARED_MEMORY")) {
     check_steady_state_allocates_nothing(world.comm());
     check_staged_calls_allocate_nothing(world.comm());
-    if (world.size() > 1) test::check_exchange_table(world.comm());
+    if (world.size() > 1) {
+      test::check_exchange_table(world.comm());
+      test::check_shared_calls(world.comm());
+    }
   }
   for (const int64_t count : {1, 100, 1023, 1025, 50001, 3000000}) {
     compare_with_threads(world.comm(), count, DType::kFloat32);
@@ -340,27 +355,47 @@ void check_long_block(Communicator& comm, int64_t bytes, int longest) {
   throw run_error("rank {} sends a message of {} bytes", comm.rank(), longest_message);
 }
 
-/// Messages count as unsent to the rank that they are for, until progress is made.
-void check_unsent_messages() {
+/// Messages count as unsent to the rank that they are for, until progress is made. They arrive in
+/// their order, each with the bytes that were sent, up to a limit.
+void check_control_messages() {
+  using Channel = comm::ControlChannel;
+  constexpr size_t kMost = Channel::kMaxBytes;
   MPI_Comm all = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &all);
   int rank = 0, world = 0;
   MPI_Comm_rank(all, &rank);
   MPI_Comm_size(all, &world);
   const auto channel = comm::make_mpi_control_channel(all);
-  const int to = (rank + 1) % world;
-  channel->send(to, 3, "word", 4);
-  for (int r = 0; r < world; ++r) {
-    if (channel->unsent(r) == (r == to ? 1 : 0)) continue;
-    throw run_error("rank {}: {} messages to rank {} are unsent", rank, channel->unsent(r), r);
+  const int to = (rank + 1) % world, from = (rank + world - 1) % world;
+  const auto text_of = [](int sender, size_t length) {
+    std::string text;
+    for (size_t i = 0; i < length; ++i) {
+      text += static_cast<char>('a' + (i + static_cast<size_t>(sender)) % 23);
+    }
+    return text;
+  };
+  const size_t lengths[] = {kMost + 1, 9, 0, kMost, 4};
+  for (int sent = 0; const size_t length : lengths) {
+    channel->send(to, 3 + sent, text_of(rank, length).data(), length);
+    ++sent;
+    for (int r = 0; r < world; ++r) {
+      if (channel->unsent(r) == (r == to ? sent : 0)) continue;
+      throw run_error("rank {}: {} messages to rank {} are unsent", rank, channel->unsent(r), r);
+    }
   }
-  comm::ControlChannel::Message message;
-  while (!channel->receive(message)) channel->make_progress();
+  Channel::Message message;  // of all that arrive
+  for (int kind = 3; const size_t length : lengths) {
+    while (!channel->receive(message)) channel->make_progress();
+    const std::string text(message.bytes.begin(), message.bytes.end());
+    if (message.from != from || message.kind != kind++ ||
+        text != text_of(from, std::min(length, kMost))) {
+      throw run_error("rank {}: another message of {} bytes from rank {}, kind {}", rank,
+                      text.size(), message.from, message.kind);
+    }
+  }
   while (!channel->all_sent()) {
   }
-  if (message.kind != 3 || std::string(message.bytes.begin(), message.bytes.end()) != "word") {
-    throw run_error("rank {}: another message from rank {}", rank, message.from);
-  }
+  if (channel->unsent(to) > 0) throw run_error("rank {}: unsent messages have left", rank);
 }
 
 /// Runs the suite as if on several nodes, which share memory only within a node. Ranks of one
@@ -406,7 +441,7 @@ int main(int argc, char** argv) {
       // 300 messages of the most that Open MPI sends over TCP without asking, and one more.
       dlrm::check_long_block(world.comm(), 300 * (60 << 10) + 12, (64 << 10) - 256);
     } else {
-      if (world.size() > 1) dlrm::check_unsent_messages();  // A world of one does not start MPI.
+      if (world.size() > 1) dlrm::check_control_messages();  // A world of one does not start MPI.
       dlrm::check(world);
     }
   } catch (const dlrm::Error& error) {
