@@ -192,5 +192,48 @@ TEST(GroupHeaders, ACountOfAnySizeIsReadAsItWasWritten) {
   }
 }
 
+struct Given {
+  const char* name;
+  std::vector<uint8_t> head;     ///< padded to 8 bytes
+  std::vector<int32_t> lengths;  ///< if they are listed
+  int64_t ids;
+  bool sound;
+  int64_t samples = 2;
+};
+
+/// Messages of one group whose sizes fit what an owner would read without the check.
+TEST(GroupHeaders, OnlySoundOnesAreRead) {
+  const std::vector<Given> all{
+      {"empty bags", {0x00}, {}, 0, true},
+      {"a number in five bytes", {0x80, 0x80, 0x80, 0x80, 0x00}, {}, 0, true},
+      {"a number in six bytes", {0x80, 0x80, 0x80, 0x80, 0x80, 0x00}, {}, 0, false},
+      {"no end", {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80}, {}, 0, false},
+      {"no way of lengths", {0x03}, {}, 0, false},
+      {"2^32 ids", {0x81, 0x80, 0x80, 0x80, 0x40}, {0, 0}, 0, false},
+      {"bags of 2^32 ids", {0x80, 0x80, 0x80, 0x80, 0x40}, {}, 0, false},
+      {"four bags of 2^30 ids", {0x80, 0x80, 0x80, 0x80, 0x10}, {}, 0, false, 4},
+      {"lengths", {2 << 2 | 1}, {2, 0}, 2, true},
+      {"lengths of more ids", {2 << 2 | 1}, {2, 1}, 2, false},
+      {"lengths of fewer ids", {2 << 2 | 1}, {0, 1}, 2, false},
+      {"a negative length", {2 << 2 | 1}, {-1, 3}, 2, false},
+      {"a negative last length", {2 << 2 | 1}, {3, -1}, 2, false}};
+  for (const Given& given : all) {
+    std::vector<char> message(given.head.begin(), given.head.end());
+    message.resize(8);
+    const auto* lengths = reinterpret_cast<const char*>(given.lengths.data());
+    message.insert(message.end(), lengths, lengths + 4 * given.lengths.size());
+    message.resize(message.size() + static_cast<size_t>(4 * given.ids));
+    std::vector<GroupSpan> spans;
+    std::string error = "none";
+    try {
+      open_message(message, 1, given.samples, 4, spans);
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    EXPECT_EQ(error, given.sound ? "none" : "another rank sent a damaged message of ids")
+        << given.name;
+  }
+}
+
 }  // namespace
 }  // namespace dlrm
