@@ -240,27 +240,16 @@ TEST(Routing, BatchesThatWereNotAnnouncedOrAreNotTheRanksAreRefused) {
   });
 }
 
-TEST(Routing, EachCallNamesItselfOutOfTurn) {
-  const Tables tables = odd_tables(Pooling::kSum);
-  const MadeUpBags bags(tables);
-  const auto comm = make_self_comm();
-  Rank rank(*comm);
-  ShardedEmbeddings e(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
-                      plan_of("table", tables, 1));
-  std::vector<uint64_t> key;
-  OptimizerStep step;
-  const std::vector<std::pair<std::string, std::function<void()>>> calls = {
-      {"append_key", [&] { e.append_key(key); }},
-      {"prepare_ids", [&] { e.prepare_ids(); }},
-      {"lookup", [&] { e.lookup(); }},
-      {"start_return", [&] { e.start_return(); }},
-      {"finish_return", [&] { e.finish_return(); }},
-      {"gradient", [&] { e.gradient(); }},
-      {"start_backward", [&] { e.start_backward(); }},
-      {"await_gradients", [&] { e.await_gradients(); }},
-      {"apply", [&] { e.apply(step); }},
-      {"drop", [&] { e.drop(); }}};
-  const auto expect_in_turn = [&](const std::vector<std::string>& allowed) {
+/// The calls of a batch on one rank.
+struct CallsInTurn {
+  explicit CallsInTurn(Rank& of_rank)
+      : rank(of_rank),
+        tables(odd_tables(Pooling::kSum)),
+        e(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
+          plan_of("table", tables, 1)) {}
+
+  /// Every call that is not `allowed` is refused and names itself.
+  void expect(const std::vector<std::string>& allowed) {
     for (const auto& [name, call] : calls) {
       if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
       const std::string said = error_of(call);
@@ -268,31 +257,79 @@ TEST(Routing, EachCallNamesItselfOutOfTurn) {
       EXPECT_EQ(said.substr(0, said.find("()")), named) << said;
       EXPECT_THAT(said, ::testing::HasSubstr(" out of turn: ")) << name;
     }
-  };
-  expect_in_turn({});
-  route(e, *comm, bags, 0, 4);
-  expect_in_turn({"drop"});
-  e.await_ids();
-  e.append_key(key);
-  EXPECT_FALSE(key.empty());
-  expect_in_turn({"append_key", "prepare_ids", "drop"});
-  e.prepare_ids();
-  expect_in_turn({"lookup", "drop"});
-  e.lookup();
-  expect_in_turn({"start_return", "drop"});
-  e.start_return();
-  expect_in_turn({"finish_return"});
-  e.finish_return();
-  expect_in_turn({"gradient", "start_backward", "drop"});
-  std::fill_n(e.gradient().f32().data, 4 * e.width(), 0.0f);
-  e.start_backward();
-  expect_in_turn({"apply", "await_gradients"});
-  e.await_gradients();
-  expect_in_turn({"apply"});
-  e.apply(step);
-  expect_in_turn({"drop"});
-  e.drop();
-  expect_in_turn({});
+  }
+
+  Rank& rank;
+  const Tables tables;
+  ShardedEmbeddings e;
+  std::vector<uint64_t> key;
+  OptimizerStep step;
+  std::vector<std::pair<std::string, std::function<void()>>> calls = {
+      {"append_key", [this] { e.append_key(key); }},
+      {"prepare_ids", [this] { e.prepare_ids(); }},
+      {"lookup", [this] { e.lookup(); }},
+      {"start_return", [this] { e.start_return(); }},
+      {"finish_return", [this] { e.finish_return(); }},
+      {"gradient", [this] { e.gradient(); }},
+      {"start_backward", [this] { e.start_backward(); }},
+      {"await_gradients", [this] { e.await_gradients(); }},
+      {"apply", [this] { e.apply(step); }},
+      {"drop", [this] { e.drop(); }}};
+};
+
+TEST(Routing, EachCallNamesItselfOutOfTurn) {
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  CallsInTurn of(rank);
+  of.expect({});
+  route(of.e, *comm, MadeUpBags(of.tables), 0, 4);
+  of.expect({"drop"});
+  of.e.await_ids();
+  of.e.append_key(of.key);
+  EXPECT_FALSE(of.key.empty());
+  of.expect({"append_key", "prepare_ids", "drop"});
+  of.e.prepare_ids();
+  of.expect({"lookup", "drop"});
+  of.e.lookup();
+  of.expect({"start_return", "drop"});
+  of.e.start_return();
+  of.expect({"finish_return"});
+  of.e.finish_return();
+  of.expect({"gradient", "start_backward", "drop"});
+  std::fill_n(of.e.gradient().f32().data, 4 * of.e.width(), 0.0f);
+  of.e.start_backward();
+  of.expect({"apply", "await_gradients"});
+  of.e.await_gradients();
+  of.expect({"apply"});
+  of.e.apply(of.step);
+  of.expect({"drop"});
+  of.e.drop();
+  of.expect({});
+}
+
+TEST(Routing, WhileGpusSortIdsVectorsMayOnlyReturn) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "this build has no GPU";
+  const auto comm = make_self_comm();
+  Rank rank(*comm, OnGpu());
+  CallsInTurn of(rank);
+  of.calls.emplace_back("sort_ids", [&] { of.e.sort_ids(); });
+  for (int64_t batch = 0; batch < 2; ++batch) {
+    of.expect({});
+    route(of.e, *comm, MadeUpBags(of.tables), batch, 4);
+    of.expect({"drop"});
+    of.e.await_ids();
+    of.e.prepare_ids();
+    of.expect({"lookup", "drop"});
+    of.e.lookup();
+    of.expect({"start_return", "drop"});
+    of.e.start_return();
+    of.expect({"finish_return", "sort_ids"});
+    of.e.sort_ids();
+    of.expect({"finish_return"});
+    of.e.finish_return();
+    of.expect({"gradient", "start_backward", "drop"});
+    of.e.drop();
+  }
 }
 
 TEST(Routing, APlanForAnotherNumberOfRanksIsRefused) {
