@@ -1,5 +1,6 @@
 #include "dlrm/hdf5/file.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -227,6 +228,55 @@ TEST_F(Hdf5File, ADatasetOfAnotherFileOrAnotherLayoutHasNoPlace) {
   EXPECT_FALSE(file.integer("real"));
   EXPECT_EQ(file.text("utf8"), "\xc3\xa4");
   EXPECT_FALSE(file.text("texts"));
+}
+
+TEST_F(Hdf5File, AVirtualDatasetShowsItsPartsAndNothingElse) {
+  // In names of datasets %b would stand for a block's number.
+  const auto write_part = [&](const char* file, const char* name, const Shape& shape,
+                              int64_t first) {
+    std::vector<int64_t> values(static_cast<size_t>(shape[0] * shape[1]));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<int64_t>(i);
+    File::create(path(file))
+        .create_dataset(name, Type::kFloat32, shape)
+        .write(View<const int64_t>(values));
+  };
+  write_part("first.h5", "/a/p%b%", {2, 2}, 10);
+  write_part("second.h5", "/b", {3, 1}, 20);
+  const std::vector<VirtualPart> parts{{{0, 2}, {0, 2}, "first.h5", "/a/p%b%"},
+                                       {{1, 4}, {2, 3}, "second.h5", "/b"},
+                                       {{3, 4}, {0, 2}, "none.h5", "/c"}};
+  File made = File::create(path("a.h5"), {.checksums = true});
+  made.create_virtual("/new/shown", {4, 3}, parts);
+  EXPECT_EQ(made.dataset("/new/shown").storage().kind, Storage::Kind::kOther);
+  made.close();
+  const Lock lock;
+  const Handle file(H5Fopen(path("a.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Handle shown(H5Dopen2(file.id(), "/new/shown", H5P_DEFAULT));
+  std::vector<float> values(12, -1.0f);
+  ASSERT_GE(H5Dread(shown.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+  const auto none = ::testing::IsNan();
+  EXPECT_THAT(values, ElementsAre(10, 11, none, 12, 13, 20, none, none, 21, none, none, 22));
+}
+
+TEST_F(Hdf5File, NoTimesAreStored) {
+  File::create(path("a.h5")).create_dataset("/values", Type::kInt64, {3});
+  const Lock lock;
+  const Handle file(H5Fopen(path("a.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  H5O_info_t info{};
+  ASSERT_GE(H5Oget_info_by_name2(file.id(), "/values", &info, H5O_INFO_TIME, H5P_DEFAULT), 0);
+  EXPECT_EQ(std::max({info.atime, info.mtime, info.ctime, info.btime}), 0);
+}
+
+TEST_F(Hdf5File, ATextMayBeWrittenAgainWithAnotherLength) {
+  File file = File::create(path("a.h5"));
+  for (const char* text : {"long text", "", "short", "much longer than before"}) {
+    file.set_text("t", text);
+    EXPECT_EQ(file.text("t"), text);
+  }
+  for (const uint64_t value : {UINT64_MAX, uint64_t{3}}) {
+    file.set_unsigned_integer("u", value);
+    EXPECT_EQ(file.unsigned_integer("u"), value);
+  }
 }
 
 herr_t own_handler(hid_t, void* calls) {
