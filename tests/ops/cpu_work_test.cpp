@@ -191,6 +191,20 @@ void CpuWork::add_layers() {
   forward({64, 8, 512}, Activation::kRelu, false, DType::kBFloat16);
   forward({64, 8, 127}, Activation::kGelu);
   forward({64, 8, 128}, Activation::kGelu);
+  for (const bool in_place : {false, true}) {  // what is added is not copied to its own place
+    note(fmt::format("linear_forward 64 x 8 -> 512 added, in place {}", in_place), [&](Ops& ops) {
+      WorkLayer l({64, 8, 512}, DType::kFloat32);
+      LinearForward o = l.forward(Activation::kNone, true);
+      if (in_place) o.added = o.y;
+      ops.run(o);
+    });
+    note(fmt::format("linear_backward_input 64 x 512 -> 8 added, in place {}", in_place),
+         [&](Ops& ops) {
+           WorkLayer l({64, 512, 8}, DType::kFloat32);
+           const Matrix added = in_place ? l.dx.matrix() : l.more_x.matrix();
+           ops.run(LinearBackwardInput{l.dy.matrix(), l.w.matrix(), l.dx.matrix(), added});
+         });
+  }
   for (const Shape& s : {Shape{511, 3, 64}, Shape{512, 3, 64}, Shape{512, 3, 33}, Shape{512, 3, 32},
                          Shape{512, 3, 96}}) {
     note(name("linear_backward_weight", s), [&](Ops& ops) {
@@ -344,6 +358,10 @@ void CpuWork::add_lookups() {
   for (const int64_t longest : {1024, 1025}) {  // longer runs are summed in chunks
     note(fmt::format("embedding_bag_backward of 4096 rows twice, one {} times", longest),
          [&](Ops& ops) { backward(ops, 4096, longest, 2); });
+  }
+  for (const int64_t others : {1023, 1024}) {  // one long run among those of at most one chunk
+    note(fmt::format("embedding_bag_backward of 20 rows {} times, one 1025 times", others),
+         [&](Ops& ops) { backward(ops, 20, 1025, others); });
   }
   at_limits("row_square_sums of", {kGrain / 4, 3 * kGrain / 8}, [](Ops& ops, int64_t n) {
     Drawn grads(n, 8);
