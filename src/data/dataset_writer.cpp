@@ -107,7 +107,7 @@ class DatasetWriter::Impl {
       if (count == room) finish_block();
       from += count;
     }
-    if (direct_ && !buffers_ && unwritten_ >= kStartSync) {
+    if (direct_ && unwritten_ >= kStartSync) {
       file_->start_sync();
       unwritten_ = 0;
     }
@@ -280,7 +280,7 @@ class DatasetWriter::Impl {
   bool direct_ = false;
   bool finished_ = false;
   int64_t samples_ = 0;
-  int64_t unwritten_ = 0;  // bytes since the disk last began to write
+  int64_t unwritten_ = 0;  // bytes since the disk last began to write; none with buffers
   std::optional<File> file_;
   std::optional<ColumnBuffers> buffers_;
   std::vector<File> spools_;

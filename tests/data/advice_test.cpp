@@ -137,5 +137,41 @@ TEST_F(Advice, IsForEachWindowOnceAndForTheNextOne) {
   EXPECT_TRUE(taken() == window(1, 1));
 }
 
+/// Without weights and dense features, and with bags of a fixed size alone.
+TEST_F(Advice, IsNotForColumnsThatAreNotThere) {
+  if (sysconf(_SC_PAGESIZE) != 4096) GTEST_SKIP() << "other pages";
+  const std::string path = folder_ / "c.h5";
+  constexpr int64_t kFew = 5000;
+  {
+    DatasetLayout layout;
+    layout.features = {{"two", 2, 5, IdType::kInt64}};
+    const std::vector<float> labels(kFew, 1.0f);
+    const std::vector<int64_t> ids(2 * kFew, 1);
+    DatasetWriter writer(path, layout);
+    DatasetBlock block{kFew, labels, {}, {}};
+    block.bags.resize(1);
+    block.bags[0].wide_ids = ids;
+    writer.append(block);
+    writer.finish();
+  }
+  RunConfig config = this->config();
+  config.data.train = {path};
+  config.model.dense_features = 0;
+  config.model.tables.erase(config.model.tables.begin());
+  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+  taken();
+  source->will_need(0);
+  const uintptr_t base = mapping_of(path);
+  const hdf5::File file = hdf5::File::open(path);
+  std::multiset<Bytes> expected;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    expected.insert({base + static_cast<uintptr_t>(file.dataset("/label").storage().offset), kFew});
+    expected.insert(
+        {base + static_cast<uintptr_t>(file.dataset("/sparse/two/ids").storage().offset),
+         16 * kFew});
+  }
+  EXPECT_TRUE(taken() == expected);
+}
+
 }  // namespace
 }  // namespace dlrm

@@ -74,6 +74,51 @@ TEST(Columns, EndWithTheFileAtTheLatest) {
   }
 }
 
+TEST(Columns, OffsetsGoFromZeroToTheNumberOfIds) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  for (const int64_t first : {-1, 0, 1}) {
+    for (const int64_t last : {-7, 6, 7, 8}) {
+      const std::vector<int64_t> offsets{first, 1, 2, 3, 4, last};  // of 5 samples
+      write_file(path, {reinterpret_cast<const char*>(offsets.data()), 48});
+      DatasetStructure structure;
+      structure.samples = 5;
+      structure.labels = {0, -1};
+      structure.features = {{"bags", 9, 0, IdType::kInt32, 7, {0, -1}, {0, -1}}};
+      const auto open = [&] { DatasetFile(std::make_unique<MappedFile>(path), structure); };
+      if (first == 0 && last == 7) {
+        EXPECT_NO_THROW(open());
+      } else {
+        EXPECT_EQ(error_of(open),
+                  fmt::format("{}: /sparse/bags/offsets goes from {} to {}; it must "
+                              "go from 0 to the number of ids, 7",
+                              path, first, last));
+      }
+    }
+  }
+}
+
+/// A file that is closed is not mapped any more, and is open only while it is mapped.
+TEST(Columns, OfAClosedFileAreNotMapped) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  SmallDataset().write(path);
+  const auto mapped = [&] {
+    return bytes_of_file("/proc/self/maps").find(path) != std::string::npos;
+  };
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = open_files();
+  {
+    const Dataset dataset(path);
+    EXPECT_TRUE(mapped());
+    EXPECT_EQ(open_files(), before);
+  }
+  EXPECT_FALSE(mapped());
+}
+
 /// Features are often numbered: cat_1 and cat_10.
 TEST(Columns, AreFoundByTheirWholeNames) {
   const TemporaryFolder folder;

@@ -64,17 +64,6 @@ TEST(DatasetWriter, AnEarlierFileStaysUntilFinish) {
   EXPECT_EQ(DatasetFile(folder / "a.h5").samples(), 20);
 }
 
-TEST(DatasetWriter, AMissingFolderIsNamed) {
-  EXPECT_THAT(error_of([] { DatasetWriter("/nowhere/a.h5", DatasetLayout{}); }),
-              HasSubstr("/nowhere/a.h5"));
-}
-
-TEST(DatasetWriter, AFeatureNameThatWouldBeAPathIsRefused) {
-  DatasetLayout layout;
-  layout.features = {{"a/b", 1, 5, IdType::kInt32}};
-  EXPECT_THAT(error_of([&] { DatasetWriter("/tmp/x.h5", layout); }), HasSubstr("a/b"));
-}
-
 TEST(DatasetWriter, NarrowIdsAllowTwoToThe31Rows) {
   const TemporaryFolder folder;
   const int64_t most = int64_t{1} << 31;

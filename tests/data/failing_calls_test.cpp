@@ -13,12 +13,16 @@
 #include <hdf5.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "dlrm/core/block_writer.h"
+
 #include "data/dataset_layout.h"
 #include "data/dataset_structure.h"
+#include "data/indexed_text.h"
 #include "data/mapped_file.h"
 #include "dataset_fixture.h"
 
@@ -29,7 +33,9 @@ constexpr const char* kWriting = "DLRM_TEST_WRITING";
 
 std::atomic<int> interrupted_waits{0}, waits{0}, syncs{0};
 std::atomic<int> writes{0}, failing_write{-1};
-std::atomic<bool> no_pipe{false}, no_child{false}, no_mapping{false}, no_memory{false};
+std::atomic<size_t> longest_write{0};
+std::atomic<bool> no_pipe{false}, no_child{false}, no_mapping{false}, no_memory{false},
+    no_status{false};
 
 /// Counts a change of a file. True if it shall fail.
 bool write_fails() {
@@ -97,11 +103,19 @@ extern "C" int sync_file_range(int fd, off64_t from, off64_t bytes, unsigned fla
 }
 
 extern "C" ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
+  dlrm::longest_write = std::max<size_t>(dlrm::longest_write, bytes);
   return dlrm::write_fails() ? -1 : syscall(SYS_pwrite64, fd, data, bytes, offset);
 }
 
 extern "C" ssize_t pwrite64(int fd, const void* data, size_t bytes, off64_t offset) {
+  dlrm::longest_write = std::max<size_t>(dlrm::longest_write, bytes);
   return dlrm::write_fails() ? -1 : syscall(SYS_pwrite64, fd, data, bytes, offset);
+}
+
+extern "C" int fstat(int fd, struct stat* status) noexcept {
+  if (!dlrm::no_status) return static_cast<int>(syscall(SYS_fstat, fd, status));
+  errno = EIO;
+  return -1;
 }
 
 extern "C" int ftruncate(int fd, off_t bytes) noexcept {
@@ -138,7 +152,7 @@ class FailingCalls : public ::testing::Test {
     unsetenv(kWriting);
     interrupted_waits = 0;
     failing_write = -1;
-    no_pipe = no_child = no_mapping = no_memory = false;
+    no_pipe = no_child = no_mapping = no_memory = no_status = false;
   }
 
   void expect_the_structure() const {
@@ -225,6 +239,17 @@ TEST_F(FailingCalls, AFileThatCannotBeMappedIsAFailure) {
   }
 }
 
+TEST_F(FailingCalls, AFileWithoutAStatusCannotBeOpened) {
+  const ssize_t before = open_files();
+  no_status = true;
+  const std::string dataset = error_of([&] { MappedFile file(path_); });
+  const std::string text = error_of([&] { IndexedText file(path_, 1); });
+  no_status = false;
+  EXPECT_EQ(dataset, path_ + ": cannot open the dataset: Input/output error");
+  EXPECT_EQ(text, path_ + ": cannot open the text: Input/output error");
+  EXPECT_EQ(open_files(), before);
+}
+
 // Each write of each kind of writer fails in turn, those of the HDF5 library included.
 TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -287,6 +312,42 @@ TEST_F(FailingCalls, TheDiskBeginsToWriteWhileSamplesAreMade) {
     counts.push_back(syncs);
   }
   EXPECT_EQ(counts, (std::vector<int>{0, 0, 0, 1, 1, 1, 1, 2, 2}));
+}
+
+TEST_F(FailingCalls, SpooledSamplesAreNotSyncedWhileTheyAreMade) {
+  constexpr int64_t kSamples = 1024, kWidth = 4096;
+  DatasetLayout layout;
+  layout.dense = kWidth;
+  const std::vector<float> labels(kSamples), dense(kSamples * kWidth);
+  DatasetWriter writer(folder_ / "b.h5", layout);
+  syncs = 0;
+  for (int i = 0; i < 5; ++i) writer.append({kSamples, labels, dense, {}});
+  EXPECT_EQ(syncs, 0);
+}
+
+/// Each column has a buffer, and so many more wait to be written. They are of whole pages and have
+/// a MiB at most.
+TEST_F(FailingCalls, BuffersAreSharedEqually) {
+  constexpr int64_t kSamples = 300000;
+  DatasetLayout layout;
+  layout.samples = kSamples;
+  layout.dense = 7;
+  const std::vector<float> labels(kSamples), dense(kSamples * 7);
+  constexpr int64_t kBuffers = 2 + BlockWriter::kQueued;
+  constexpr int64_t kMost = int64_t{1} << 20;
+  for (const auto& [bytes, longest] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 4096},
+                                                {kBuffers * 2 * 4096 - 1, 4096},
+                                                {kBuffers * 2 * 4096, 2 * 4096},
+                                                {kBuffers * (kMost - 1), kMost - 4096},
+                                                {kBuffers * kMost, kMost},
+                                                {kBuffers * 3 * kMost, kMost}}) {
+    longest_write = 0;
+    DatasetWriter writer(folder_ / "b.h5", layout, bytes);
+    writer.append({kSamples, labels, dense, {}});
+    writer.finish();
+    EXPECT_EQ(longest_write, static_cast<size_t>(longest)) << bytes;
+  }
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST(Hdf5Source, FilesThatDoNotBelongTogetherAreNamed) {
 }
 
 TEST(Hdf5Source, FilesOfAFolderHaveTheSameColumns) {
-  /// Layouts that differ from {uint8 labels, f: hotness 2, int32} in one thing each.
+  /// Layouts that differ from the first one in one thing each.
   const auto layout = [](LabelType label, const std::vector<FeatureColumn>& features) {
     DatasetLayout made;
     made.dense = 1;
@@ -152,15 +152,21 @@ TEST(Hdf5Source, FilesOfAFolderHaveTheSameColumns) {
     made.samples = 0;
     return made;
   };
-  const FeatureColumn f{"f", 2, 10, IdType::kInt32};
-  const DatasetLayout first = layout(LabelType::kUint8, {f});
+  const FeatureColumn e{"e", 3, 9, IdType::kInt64}, f{"f", 2, 10, IdType::kInt32};
+  const DatasetLayout first = layout(LabelType::kUint8, {e, f});
   const std::vector<std::pair<DatasetLayout, std::string>> others{
-      {layout(LabelType::kFloat32, {f}), "the type of /label"},
+      {layout(LabelType::kFloat32, {e, f}), "the type of /label"},
       {layout(LabelType::kUint8, {}), "the number of features"},
-      {layout(LabelType::kUint8, {{"g", 2, 10, IdType::kInt32}}), "the set of features (f, g)"},
-      {layout(LabelType::kUint8, {{"f", 3, 10, IdType::kInt32}}), "the hotness of feature f"},
-      {layout(LabelType::kUint8, {{"f", 0, 10, IdType::kInt32}}), "the hotness of feature f"},
-      {layout(LabelType::kUint8, {{"f", 2, 10, IdType::kInt64}}),
+      {layout(LabelType::kUint8, {e}), "the number of features"},
+      {layout(LabelType::kUint8, {e, f, {"g", 1, 10, IdType::kInt32}}), "the number of features"},
+      {layout(LabelType::kUint8, {{"d", 3, 9, IdType::kInt64}, f}), "the set of features (e, d)"},
+      {layout(LabelType::kUint8, {e, {"g", 2, 10, IdType::kInt32}}), "the set of features (f, g)"},
+      {layout(LabelType::kUint8, {{"e", 2, 9, IdType::kInt64}, f}), "the hotness of feature e"},
+      {layout(LabelType::kUint8, {e, {"f", 3, 10, IdType::kInt32}}), "the hotness of feature f"},
+      {layout(LabelType::kUint8, {e, {"f", 0, 10, IdType::kInt32}}), "the hotness of feature f"},
+      {layout(LabelType::kUint8, {{"e", 3, 9, IdType::kInt32}, f}),
+       "the type of the ids of feature e"},
+      {layout(LabelType::kUint8, {e, {"f", 2, 10, IdType::kInt64}}),
        "the type of the ids of feature f"}};
   for (const auto& [other, what] : others) {
     const TemporaryFolder folder;
@@ -180,7 +186,8 @@ TEST(Dataset, RowsAreTheMostOfAnyFileAndOtherFilesAreLeftOut) {
     data.rows_one = rows[f];
     data.write(folder / (std::to_string(f) + (f == 1 ? ".hdf5" : ".h5")));
   }
-  for (const char* name : {".hidden.h5", "readme.txt", "3.h5.partial", "h5"}) {
+  for (const char* name : {".hidden.h5", ".hidden.hdf5", ".h5", "readme.txt", "3.h5.partial", "h5",
+                           "hdf5", "4.h55", "4.HDF5", "4.hdf"}) {
     std::ofstream(folder / name) << "no dataset";
   }
   const Dataset dataset(folder.path());
@@ -205,6 +212,9 @@ TEST(Dataset, AFolderMayHaveMoreFilesThanAChildReads) {
   const Dataset dataset(folder.path());
   EXPECT_EQ(dataset.files().size(), static_cast<size_t>(kFiles));
   EXPECT_EQ(dataset.samples(), 3 * kFiles);
+  EXPECT_TRUE(std::is_sorted(
+      dataset.files().begin(), dataset.files().end(),
+      [](const auto& one, const auto& other) { return one->path() < other->path(); }));
 }
 
 /// The error of make_batch_source for a small dataset after `change` to the config.

@@ -1,3 +1,4 @@
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -16,17 +17,22 @@ class SlowSource : public BatchSource {
   const BatchPlan& plan() const override { return plan_; }
   void load(int64_t t, Batch& batch) const override {
     ++loads;
+    if (!announced[static_cast<size_t>(t)]) ++unannounced;
     std::this_thread::sleep_for(t % 3 == 0 ? slowest : std::chrono::microseconds(100));
     if (t == bad) throw usage_error("batch {} is bad", t);
     batch.t = t;
     batch.labels.assign(3, static_cast<float>(t));
   }
-  void will_need(int64_t) const override { ++hints; }
+  void will_need(int64_t t) const override {
+    ++hints;
+    announced[static_cast<size_t>(t)] = true;
+  }
   std::string describe() const override { return "slow"; }
 
   int64_t bad = -1;
   std::chrono::microseconds slowest{900};
-  mutable std::atomic<int64_t> loads{0}, hints{0};
+  mutable std::atomic<int64_t> loads{0}, hints{0}, unannounced{0};
+  mutable std::array<std::atomic<bool>, 1000> announced{};
 
  private:
   BatchPlan plan_{100, 10};
@@ -128,12 +134,16 @@ TEST(Prefetcher, WaitSecondsAreAddedUp) {
   EXPECT_GE(prefetcher.wait_seconds(), first);
 }
 
-TEST(Prefetcher, EveryBatchIsAnnouncedOnce) {
-  const SlowSource source;
-  Prefetcher prefetcher(source, 2, 12, 3, 4);
-  while (prefetcher.next() != nullptr) {
+TEST(Prefetcher, EveryBatchIsAnnouncedOnceBeforeItIsLoaded) {
+  for (const int workers : {0, 1, 3}) {
+    const SlowSource source;
+    Prefetcher prefetcher(source, 2, 12, workers, 4);
+    while (prefetcher.next() != nullptr) {
+    }
+    EXPECT_EQ(source.hints, 10);
+    EXPECT_EQ(source.loads, 10);
+    EXPECT_EQ(source.unannounced, 0);
   }
-  EXPECT_EQ(source.hints, 10);
 }
 
 }  // namespace

@@ -51,6 +51,27 @@ TEST_F(SteadyLoads, OfDatasetsAllocateNothing) {
   }
 }
 
+/// The order of a shuffled epoch is made when its first batch is announced, or one before it.
+TEST_F(SteadyLoads, OfAnnouncedBatchesFindTheirOrder) {
+  SmallDataset data;
+  data.samples = 600;
+  data.write(folder_ / "a.h5");
+  const RunConfig config = data.config(folder_ / "a.h5", 60);
+  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+  Batch batch;
+  const auto allocated_by = [&](int64_t t) {
+    const int64_t before = allocations;
+    source->load(t, batch);
+    return allocations - before;
+  };
+  for (int64_t t = 0; t < 10; ++t) source->load(t, batch);  // so lists are long enough
+  EXPECT_GT(allocated_by(10), 0);
+  source->will_need(23);
+  EXPECT_EQ(allocated_by(23), 0);
+  EXPECT_EQ(allocated_by(30), 0);
+  EXPECT_GT(allocated_by(40), 0);
+}
+
 TEST_F(SteadyLoads, OfSyntheticSamplesAllocateNothing) {
   RunConfig config = SmallDataset().config("", 60);
   config.data.source = DataKind::kSynthetic;

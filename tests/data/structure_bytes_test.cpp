@@ -97,5 +97,40 @@ TEST(StructureBytes, AreRefusedIfNoFileHasSuchNumbers) {
   }
 }
 
+/// The largest sizes, and those after them.
+TEST(StructureBytes, SizesHaveALimit) {
+  constexpr int64_t kLimit = int64_t{1} << 48;
+  for (const int64_t size : {int64_t{-1}, int64_t{0}, kLimit, kLimit + 1}) {
+    const auto possible = [&](const std::function<void(DatasetStructure&)>& change) {
+      DatasetStructure changed = structure();
+      change(changed);
+      try {
+        check_structure(changed);
+      } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "a child process sent impossible numbers");
+        EXPECT_EQ(error.code(), ExitCode::kFailure);
+        return false;
+      }
+      return true;
+    };
+    const bool good = size == 0 || size == kLimit;
+    EXPECT_EQ(possible([&](auto& s) {
+                s.samples = size;
+                s.features.pop_back();
+              }),
+              good);
+    EXPECT_EQ(possible([&](auto& s) { s.checksum_samples = size; }), good);
+    EXPECT_EQ(possible([&](auto& s) { s.dense_width = size; }), good);
+    EXPECT_EQ(possible([&](auto& s) { s.features[0].count = size; }), good);
+    EXPECT_EQ(possible([&](auto& s) { s.features[0].rows = size; }), size >= 0);
+    EXPECT_EQ(possible([&](auto& s) {
+                s.samples = 1;
+                s.features[1].hotness = s.features[1].count = size;
+              }),
+              good);
+    EXPECT_EQ(possible([&](auto& s) { s.label_type = LabelType::kFloat32; }), true);
+  }
+}
+
 }  // namespace
 }  // namespace dlrm

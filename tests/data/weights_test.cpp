@@ -87,6 +87,11 @@ TEST_F(WeightedDataset, AllFilesOfADatasetHaveWeightsOrNone) {
   EXPECT_EQ(error_of([&] { make_batch_source(config(), Split::kTrain, 0, 1); }),
             folder_ / "data/a.h5" + " and " + folder_ / "data/c.h5" +
                 " do not belong together: only " + folder_ / "data/a.h5" + " has /weight");
+  std::filesystem::rename(folder_ / "data/c.h5", folder_ / "data/0.h5");
+  EXPECT_EQ(error_of([&] { Dataset(folder_ / "data"); }),
+            folder_ / "data/0.h5" + " and " + folder_ / "data/a.h5" +
+                " do not belong together: only " + folder_ / "data/a.h5" + " has /weight");
+  std::filesystem::remove(folder_ / "data/0.h5");
   data_.weighted = true;
   data_.samples = 0;  // without a sample, but with the column
   data_.write(folder_ / "data/c.h5");
