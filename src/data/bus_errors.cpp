@@ -1,6 +1,5 @@
 #include "bus_errors.h"
 
-#include <cerrno>
 #include <csignal>
 #include <mutex>
 
@@ -44,11 +43,9 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 }
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
-  const int error = errno;  // that of the code which the signal interrupts
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   GuardedRange* range = range_of(address);
   if (range == nullptr || !replace_by_zeros(*range, address)) pass_on(signal, info, context);
-  errno = error;
 }
 
 void install_handler() {

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "dlrm/core/block_writer.h"
+#include "dlrm/hdf5/file.h"
 
 #include "data/dataset_layout.h"
 #include "data/dataset_structure.h"
@@ -34,6 +35,7 @@ constexpr const char* kWriting = "DLRM_TEST_WRITING";
 std::atomic<int> interrupted_waits{0}, waits{0}, syncs{0};
 std::atomic<int> writes{0}, failing_write{-1};
 std::atomic<size_t> longest_write{0};
+std::atomic<int64_t> reserved{0};
 std::atomic<bool> no_pipe{false}, no_child{false}, no_mapping{false}, no_memory{false},
     no_status{false};
 
@@ -100,6 +102,11 @@ extern "C" int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_
 extern "C" int sync_file_range(int fd, off64_t from, off64_t bytes, unsigned flags) {
   ++dlrm::syncs;
   return static_cast<int>(syscall(SYS_sync_file_range, fd, from, bytes, flags));
+}
+
+extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  dlrm::reserved = bytes;
+  return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
 }
 
 extern "C" ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
@@ -327,7 +334,7 @@ TEST_F(FailingCalls, SpooledSamplesAreNotSyncedWhileTheyAreMade) {
 
 /// Each column has a buffer, and so many more wait to be written. They are of whole pages and have
 /// a MiB at most.
-TEST_F(FailingCalls, BuffersAreSharedEqually) {
+TEST_F(FailingCalls, BuffersAreSharedEquallyAndSpaceIsReserved) {
   constexpr int64_t kSamples = 300000;
   DatasetLayout layout;
   layout.samples = kSamples;
@@ -343,10 +350,18 @@ TEST_F(FailingCalls, BuffersAreSharedEqually) {
                                                 {kBuffers * kMost, kMost},
                                                 {kBuffers * 3 * kMost, kMost}}) {
     longest_write = 0;
+    reserved = 0;
     DatasetWriter writer(folder_ / "b.h5", layout, bytes);
     writer.append({kSamples, labels, dense, {}});
     writer.finish();
     EXPECT_EQ(longest_write, static_cast<size_t>(longest)) << bytes;
+    int64_t end = 0;  // of the last column
+    const hdf5::File file = hdf5::File::open(folder_ / "b.h5");
+    for (const char* name : {"/label", "/dense", "/checksums/label", "/checksums/dense"}) {
+      const hdf5::Dataset column = file.dataset(name);
+      end = std::max(end, column.storage().offset + column.stored_bytes());
+    }
+    EXPECT_EQ(reserved, end);
   }
 }
 

@@ -115,6 +115,24 @@ TEST(Prefetcher, TheDepthLimitsTheBatchesLoadedAhead) {
   EXPECT_LE(source.loads, 4);  // the batch handed out and three more
 }
 
+/// A worker that waits is woken once half of the batches can be loaded.
+TEST(Prefetcher, AWorkerThatIsAheadLoadsSeveralBatchesAtOnce) {
+  const SlowSource source;
+  Prefetcher prefetcher(source, 0, 1000, 1, 8);
+  const auto expect_loads = [&](int64_t loads) {
+    for (int tries = 0; tries < 20000 && source.loads < loads; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // of the last one, and of others
+    EXPECT_EQ(source.loads, loads);
+  };
+  expect_loads(8);
+  for (int taken = 0; taken < 3; ++taken) prefetcher.next();
+  expect_loads(8);
+  prefetcher.next();
+  expect_loads(12);
+}
+
 TEST(Prefetcher, WaitSecondsAreThoseOfTheCaller) {
   SlowSource source;
   source.slowest =

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -24,7 +25,7 @@ namespace {
 enum class Reads { kWhole, kInterrupted, kSingle, kFailing };
 std::atomic<Reads> reads{Reads::kWhole};
 std::atomic<int64_t> bytes_read{0}, bytes_read_in_place{0};
-std::atomic<int> started{0}, most_started{1 << 20};
+std::atomic<int> started{0}, most_started{1 << 20}, sequential{0};
 
 }  // namespace
 }  // namespace dlrm
@@ -46,6 +47,11 @@ extern "C" ssize_t read(int fd, void* data, size_t bytes) {
   const ssize_t got = syscall(SYS_read, fd, data, bytes);
   dlrm::bytes_read += std::max<ssize_t>(0, got);
   return got;
+}
+
+extern "C" int posix_fadvise(int fd, off_t from, off_t bytes, int advice) {
+  if (from == 0 && bytes == 0 && advice == POSIX_FADV_SEQUENTIAL) ++dlrm::sequential;
+  return static_cast<int>(syscall(SYS_fadvise64, fd, from, bytes, advice));
 }
 
 extern "C" ssize_t pread(int fd, void* data, size_t bytes, off_t at) {
@@ -123,6 +129,13 @@ TEST_F(TextReading, MayComeByteByByte) {
   EXPECT_EQ(text(path("a.gz")), all + all);
 }
 
+TEST_F(TextReading, IsAnnouncedToTheSystem) {
+  write("a", "text");
+  sequential = 0;
+  const TextInput input(path("a"));
+  EXPECT_EQ(sequential, 1);
+}
+
 TEST_F(TextReading, AReadThatFailsIsNamed) {
   const std::string all = text_of(generated_lines(3000, 1));
   for (const bool gzip : {false, true}) {
@@ -196,6 +209,7 @@ TEST_F(TextReading, GzipIsReadAgainForLinesThatAreNotKept) {
   for (int64_t back = 1; back <= 2 * kStep; back += 99) EXPECT_EQ(read_line(kLines - back), 0);
   EXPECT_GT(read_line(0), 0);
   EXPECT_EQ(read_line(1), 0);
+  EXPECT_GT(read_line(kLines - 1), 0);  // what was kept before is not kept any more
   text.keep(kLines);
   EXPECT_LE(read_all(), packed);
   for (const int64_t line : {int64_t{0}, kLines / 2, kLines - 1}) EXPECT_EQ(read_line(line), 0);
