@@ -335,7 +335,7 @@ TEST_F(FailingCalls, SpooledSamplesAreNotSyncedWhileTheyAreMade) {
 /// Each column has a buffer, and so many more wait to be written. They are of whole pages and have
 /// a MiB at most.
 TEST_F(FailingCalls, BuffersAreSharedEquallyAndSpaceIsReserved) {
-  constexpr int64_t kSamples = 300000;
+  constexpr int64_t kSamples = 40000;
   DatasetLayout layout;
   layout.samples = kSamples;
   layout.dense = 7;

@@ -149,6 +149,29 @@ TEST_F(CriteoDictionary, AMissingIdOutOfRangeIsRefused) {
   }
 }
 
+TEST_F(CriteoDictionary, FeaturesAreReadInAnyOrderAsTheyWereWritten) {
+  const std::vector<FeatureVocabulary> written{
+      {"C1", {}, 0}, {"C2", {9, 0}, 2}, {"C3", {5, 0xffffffffu, 0}, 1}};
+  write_dictionary_file(path("d.h5"), written);
+  const auto read = read_dictionary_file(path("d.h5"), {"C3", "C1", "C2", "C3"});
+  ASSERT_EQ(read.size(), 4u);
+  for (const auto& [at, from] :
+       std::vector<std::pair<size_t, size_t>>{{0, 2}, {1, 0}, {2, 1}, {3, 2}}) {
+    EXPECT_EQ(read[at].feature, written[from].feature);
+    EXPECT_EQ(read[at].values, written[from].values);
+    EXPECT_EQ(read[at].missing_id, written[from].missing_id);
+  }
+  hdf5::File file = hdf5::File::open(path("d.h5"), hdf5::File::Access::kReadWrite);
+  file.create_dataset("/C4/values", hdf5::Type::kUint32, {2});
+  file.close();
+  EXPECT_THAT(
+      [&] {
+        read_dictionary_file(path("d.h5"), {"C1", "C4"});
+      },
+      ThrowsMessage<Error>(path("d.h5") +
+                           ": /C4/values needs an attribute missing_id from 0 to 2"));
+}
+
 TEST_F(CriteoDictionary, AnotherVersionOrFirstIdIsRefused) {
   log("a.tsv", {"0b"});
   for (const char* name : {"version", "first_id"}) {

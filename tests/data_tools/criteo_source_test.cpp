@@ -6,6 +6,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
+#include "dlrm/data/category_value.h"
 
 #include "criteo_fixture.h"
 
@@ -113,6 +114,37 @@ TEST_F(CriteoText, BatchesAreThoseOfTheConvertedFile) {
                                   ": 3500 samples of text in 3 files");
   text.data.test.clear();
   EXPECT_EQ(make_batch_source(text, Split::kTest, 0, 1), nullptr);
+}
+
+TEST_F(CriteoText, ValuesAreHashedIntoTheRowsOfTheirTables) {
+  const std::vector<LogLine> lines = generated_lines(50, 4);
+  write("d", text_of(lines));
+  RunConfig config = this->config(20);
+  config.data.train = {path("d")};
+  for (size_t t = 0; t < 3; ++t) config.model.tables[t].rows = std::vector<int64_t>{7, 97, 41}[t];
+  const auto source = make_batch_source(config, Split::kTrain, 1, 2);
+  EXPECT_EQ(source->describe(), path("d") + ": 50 samples of text");
+  // The features of the tables, and their rows.
+  const std::vector<std::pair<size_t, int64_t>> features{{26, 7}, {1, 97}, {2, 97}, {14, 41}};
+  Batch batch;
+  for (const int64_t t : {0, 2, 4, 5}) {
+    source->load(t, batch);
+    std::vector<int64_t> ids;
+    for (const auto& [number, rows] : features) {
+      for (int64_t i = 0; i < batch.size(); ++i) {
+        const int64_t line = t % 3 * 20 + batch.local.begin + i;
+        const std::string& text = lines[static_cast<size_t>(line)].categories[number - 1];
+        ids.push_back(
+            hashed_id(text.empty() ? kMissingValue : std::stoull(text, nullptr, 16), rows));
+      }
+    }
+    EXPECT_EQ(batch.ids, ids);
+    EXPECT_EQ(std::ssize(batch.offsets), 4 * batch.size() + 1);
+    for (size_t i = 0; i < batch.offsets.size(); ++i) {
+      EXPECT_EQ(batch.offsets[i], static_cast<int64_t>(i));
+    }
+    EXPECT_EQ(std::ssize(batch.labels), batch.size());
+  }
 }
 
 TEST_F(CriteoText, ManyWorkersLoadTheBatchesOfOne) {
