@@ -178,10 +178,10 @@ TEST_P(Alignment, OfLayersIsFreeForEachMatrix) {
     const Shape x{6, 16, type}, w{8, 16, type}, y{6, 8, type}, dw{8, 16};
     for (const Activation act : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
       if (act == Activation::kNone) {
-        check("forward, added", {x, w, y, y}, [](Ops& o, Fields& f) {
-          const std::vector<float> bias(8, 0.5f);
+        check("forward, added", {x, w, y, y, {1, 8}}, [](Ops& o, Fields& f) {
           LinearForward layer;
-          layer.x = f[0].matrix(), layer.w = f[1].matrix(), layer.bias = bias;
+          layer.x = f[0].matrix(), layer.w = f[1].matrix();
+          layer.bias = {f[4].floats().data, 8};
           layer.y = f[2].matrix(), layer.added = f[3].matrix();
           o.run(layer);
         });

@@ -117,15 +117,16 @@ class ChosenCalls : public NotedKernels {
     CudaOpsOptions no_tf32;
     no_tf32.tf32 = false;
     const auto exact = make_cuda_ops(*device, *stream, no_tf32);
-    for (const bool tf32 : {false, true}) {
-      Ops& ops = tf32 ? *ops_ : *exact;
+    const auto second = exact->make_for_stream(*stream);
+    for (const char* options : {"exact", "exact, too", "tf32"}) {
+      const std::string of = options;
+      Ops& ops = of == "tf32" ? *ops_ : of == "exact" ? *exact : *second;
       for (const DType type : kTypes) {
         for (const int64_t other : {63, 64}) {
           for (const int64_t spare : {0, 1}) {
             const Matrix x = matrix(type, other, 24, spare), w = matrix(type, other, 24, 1 - spare);
             const Matrix y = matrix(type, other, other);
-            note(fmt::format("product {} tf32 {} of {}, spare {}", name_of(type), tf32, other,
-                             spare),
+            note(fmt::format("product {} {} of {}, spare {}", name_of(type), of, other, spare),
                  [&] { ops.linear_forward(x, w, {}, Activation::kNone, y, {}); });
           }
         }
@@ -286,6 +287,49 @@ class ChosenCalls : public NotedKernels {
     note("sums " + name, [&] { ops_->sum_table_gradients({&shard, 1}, {&to, 1}); });
   }
 
+  /// Rows of the host's memory are processed on a stream of their own, beside those of the device.
+  void add_memories() {
+    for (unsigned which = 1; which < 16; ++which) {
+      std::vector<BagGroup> groups;
+      std::vector<ShardUpdate> updates;
+      std::vector<BagGradient> gradients;
+      gradients.reserve(4);
+      std::string name;
+      std::vector<int64_t> rows, offsets;
+      std::vector<Occurrence> occurrences;
+      for (int32_t i = 0; i <= 100; ++i) offsets.push_back(i);
+      for (int32_t i = 0; i < 100; ++i) rows.push_back(i), occurrences.push_back({0, i});
+      for (unsigned k = 0; k < 4; ++k) {
+        if ((which >> k & 1) == 0) continue;
+        const DType type = kTypes[k % 2];
+        RowTable t;
+        t.weights = zeros(100 * 8 * 4), t.rows = 100, t.width = t.stride = 8, t.on_host = k >= 2;
+        name += fmt::format(" {} {},", t.on_host ? "host" : "device", name_of(type));
+        BagGroup group;
+        group.table = t, group.ids = kept(rows), group.offsets = kept(offsets);
+        group.bags = group.capacity = 100, group.pooled = matrix(type, 100, 8);
+        groups.push_back(group);
+        gradients.push_back({group.pooled, nullptr});
+        updates.push_back({t,
+                           {},
+                           {&gradients.back(), 1},
+                           {{kept(rows), 100},
+                            {kept(offsets), 101},
+                            {kept(occurrences), 100},
+                            {kept(std::vector<int64_t>{100}), 1}}});
+      }
+      std::vector<Array<char>> operands;
+      operands.swap(memory_);
+      // A first call uploads lists, unless equal ones were there.
+      ops_->embedding_bag_forward(groups);
+      ops_->embedding_bag_updates({}, updates, [] {});
+      note(
+          "lookup" + name, [&] { ops_->embedding_bag_forward(groups); }, true);
+      note(
+          "update" + name, [&] { ops_->embedding_bag_updates({}, updates, [] {}); }, true);
+    }
+  }
+
   void add_others() {
     for (const int64_t n : {1, 4, 1023, 1024, 1025, 3000}) {
       const Matrix logits = matrix(DType::kBFloat16, n, 1), d = matrix(DType::kBFloat16, n, 1);
@@ -327,6 +371,7 @@ TEST_F(ChosenCalls, AreThoseOfTheFile) {
   add_copies();
   add_ids();
   add_rows();
+  add_memories();
   add_others();
   expect_text_of_file(text_, DLRM_SOURCE "/tests/ops/chosen_calls.txt");
 }

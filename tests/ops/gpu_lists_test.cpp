@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bags.h"
+#include "kernels/launch.h"
 #include "ops/cuda/copy_plan.h"
 #include "ops/cuda/embedding_lists.h"
 
@@ -92,6 +93,23 @@ TEST(UpdateLists, KnowTheirGradientsAndForgetThemWhenCleared) {
     EXPECT_EQ(of.shards[1].gradients, of.gradients.data() + 2);
     EXPECT_EQ(of.search_blocks.size(), 3u);
   }
+}
+
+/// A number of blocks that no grid can have becomes one that the launch refuses.
+TEST(Launches, HaveAsManyBlocksAsTheyAreGiven) {
+  const auto blocks = [](int64_t count) { return kernels::Extent(count).value.x; };
+  EXPECT_EQ(blocks(0), 0u);
+  EXPECT_EQ(blocks(1), 1u);
+  EXPECT_EQ(blocks(0x7fffffff), 0x7fffffffu);
+  EXPECT_EQ(blocks(0x80000000), 0xffffffffu);
+  EXPECT_EQ(blocks(int64_t{1} << 32), 0xffffffffu);
+  EXPECT_EQ(blocks(-1), 0xffffffffu);
+  EXPECT_EQ(kernels::Extent(0xfffffff0u).value.x, 0xffffffffu);
+  const kernels::Dims dims(dim3(2, 3), 64, 5);
+  EXPECT_EQ(dims.grid.x * 10 + dims.grid.y, 23u);
+  EXPECT_EQ(dims.block.x, 64u);
+  EXPECT_EQ(dims.dynamic_bytes, 5u);
+  EXPECT_EQ(kernels::Dims(1, 2).dynamic_bytes, 0u);
 }
 
 TEST(LongRuns, HaveRoomForTheirChunks) {
