@@ -52,7 +52,7 @@ struct Calls {
   std::mutex mutex;
   std::vector<std::string> list;
   std::atomic<int64_t> writes_begun = 0, rows_written = 0, rows_read_twice = 0;
-  std::atomic<bool> fails = false;
+  std::atomic<bool> fails = false, write_fails = false;
   Gate reading, may_finish;  ///< the first read that is to be finished, and what it waits for
   Gate may_write;            ///< what writes wait for
 };
@@ -72,6 +72,7 @@ class WatchedRecords final : public RecordStore {
   void write(View<const int64_t> rows, const std::byte* records) override {
     ++calls_.writes_begun;
     calls_.may_write.await();
+    if (calls_.write_fails) throw run_error("the disk of {} is full", name_);
     calls_.rows_written += static_cast<int64_t>(rows.size());
     store_->write(rows, records);
   }

@@ -191,6 +191,44 @@ TEST_F(Placing, AtMostSeventeenWritesWaitForTheStore) {
   EXPECT_EQ(calls_.rows_written, 29 * 3);
 }
 
+/// The error that a call ends with.
+template <class Call>
+std::string error_of_call(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(Placing, EndsWithTheErrorOfAWrite) {
+  calls_.may_finish.open();
+  calls_.write_fails = true;
+  place({1, 2, 3});
+  step(true);
+  std::vector<int64_t> four{4};
+  placement_.place({{0, four.data(), 1, false}});
+  EXPECT_EQ(error_of_call([&] { placement_.settle(); }), "the disk of a is full");
+  EXPECT_EQ(error_of_call([&] { placement_.await(); }), "the disk of a is full");
+  EXPECT_EQ(calls_.rows_written, 0);
+}
+
+// A read fails while a write waits, which fails afterwards.
+TEST_F(Placing, OfSeveralErrorsTheFirstIsTold) {
+  calls_.may_finish.open();
+  place({1, 2, 3});
+  step(true);
+  calls_.may_write.close();
+  calls_.fails = calls_.write_fails = true;
+  std::vector<int64_t> four{4};
+  placement_.place({{0, four.data(), 1, false}});
+  EXPECT_EQ(error_of_call([&] { placement_.await(); }), "the disk of a is gone");
+  calls_.may_write.open();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time for a mistake to show
+  EXPECT_EQ(error_of_call([&] { placement_.settle(); }), "the disk of a is gone");
+}
+
 TEST_F(Placing, EndsEveryReadIfOneFails) {
   calls_.fails = true;
   calls_.may_finish.open();
