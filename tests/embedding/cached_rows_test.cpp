@@ -287,6 +287,7 @@ TEST(StaticCache, RowsOfTheCountedBatchesStayAndOthersAreFetchedAgain) {
         }
       }
       misses = embeddings.cache_counters()->misses;
+      EXPECT_EQ(embeddings.cache_counters()->written_bytes, 0);  // no row has changed
     });
     return misses;
   };

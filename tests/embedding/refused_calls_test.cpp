@@ -80,8 +80,10 @@ TEST(RefusedCalls, NeedAPlaceOfAllGradientsOfCopiedTables) {
                 std::string::npos);
     }
     Rank on_cpu(comm);
-    const ShardedEmbeddings embeddings(on_cpu.context, *on_cpu.ops, options,
-                                       plan_of("data_parallel", options.tables, 2));
+    const EmbeddingOptions summed_alone =
+        options_for({table_of("tiny", 2, 3, {2}, Pooling::kSum)}, OptimizerRule::kSgd);
+    const ShardedEmbeddings embeddings(on_cpu.context, *on_cpu.ops, summed_alone,
+                                       plan_of("data_parallel", summed_alone.tables, 2));
     EXPECT_EQ(embeddings.summed_gradients(), 0);
   });
 }
