@@ -18,8 +18,8 @@ size_t digit(ScoreWord word, int d) {
 }  // namespace
 
 ScoreWord score_word(float probability, bool positive) {
-  const uint32_t bits = probability == 0 ? 0u : std::bit_cast<uint32_t>(probability);
-  return bits << 1 | static_cast<uint32_t>(positive);
+  // The sign, which only -0 has, is shifted out.
+  return std::bit_cast<uint32_t>(probability) << 1 | static_cast<uint32_t>(positive);
 }
 
 void sort_words(std::vector<ScoreWord>& words) {

@@ -58,6 +58,11 @@ Trainer::~Trainer() { settle(context_.stream); }
 
 void Trainer::initialise() {
   embeddings_.initialise();
+  // Parameters::initialise() does not write state that begins at 0.
+  for (const TensorShard& shard : model_.parameters().shards(false)) {
+    const std::vector<float> zeros(static_cast<size_t>(shard.rows.size() * shard.columns.size()));
+    shard.write(0, shard.rows.size(), zeros.data());
+  }
   initialise_dense();
 }
 

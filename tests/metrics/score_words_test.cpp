@@ -57,6 +57,9 @@ TEST(ScoreWord, TheOrderIsByProbabilityThenClass) {
   EXPECT_LT(score_word(0.2f, false), score_word(0.2f, true));
   EXPECT_EQ(score_of(score_word(0.2f, false)), score_of(score_word(0.2f, true)));
   EXPECT_LT(score_of(score_word(1.0f, true)), uint32_t{1} << kScoreBits);
+  for (const bool positive : {false, true}) {
+    EXPECT_EQ(score_word(-0.0f, positive), score_word(0.0f, positive));
+  }
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <mutex>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -91,6 +93,50 @@ TEST_P(WeightedMetrics, FollowTheirDefinitions) {
     EXPECT_NEAR(result.log_loss, expected.log_loss, 1e-12) << levels;
     EXPECT_NEAR(result.accuracy, expected.accuracy, 1e-13) << levels;
     EXPECT_NEAR(result.calibration, expected.calibration, 1e-12) << levels;
+  }
+}
+
+/// More than one block of a long sum, with labels between the classes and impossible predictions.
+TEST_P(WeightedMetrics, OfManySamplesFollowTheirDefinitions) {
+  Samples s = random_samples(3 * 4096 + 17, 1 << 20, 8);
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (i % 5 == 0) s.y[i] = static_cast<float>(i % 9) / 8;
+    if (i % 101 == 0) s.p[i] = i % 2 == 0 ? 0.0f : 1.0f;
+  }
+  double weight = 0, loss = 0, right = 0, p_sum = 0, y_sum = 0;
+  for (size_t i = 0; i < s.size(); ++i) {
+    const double p = s.p[i], y = s.y[i], w = s.w[i];
+    const double clipped = std::clamp(p, 1e-15, 1 - 1e-15);
+    loss -= w * (y * std::log(clipped) + (1 - y) * std::log1p(-clipped));
+    right += (s.p[i] < 0.5f) == (s.y[i] < 0.5f) ? w : 0;
+    weight += w, p_sum += w * p, y_sum += w * y;
+  }
+  const EvalResult result = evaluate(s, GetParam());
+  EXPECT_EQ(result.samples, 3 * 4096 + 17);
+  EXPECT_NEAR(result.log_loss, loss / weight, 1e-11);
+  EXPECT_NEAR(result.accuracy, right / weight, 1e-12);
+  EXPECT_NEAR(result.calibration, p_sum / y_sum, 1e-12);
+}
+
+TEST(ExtremePredictions, CostAsMuchAsTheLeastDistanceFromThem) {
+  const auto comm = make_self_comm();
+  const auto of = [&](float p, float y) {
+    const std::vector<float> probabilities{p}, labels{y}, weights{3};
+    return evaluate_metrics(*comm, probabilities, {labels, weights});
+  };
+  const double most = -std::log(1e-15), none = -std::log1p(-1e-15);
+  for (const auto& [p, y, loss, right] :
+       {std::tuple(0.0f, 0.0f, none, 1.0),
+        {-0.0f, 1.0f, most, 0.0},
+        {0.0f, 1.0f, most, 0.0},
+        {1.0f, 1.0f, none, 1.0},
+        {1.0f, 0.0f, most, 0.0},
+        {0.5f, 0.5f, std::log(2.0), 1.0},
+        {0.25f, 0.25f, 0.25 * std::log(4) - 0.75 * std::log(0.75), 1.0},
+        {1.0f, 0.25f, 0.75 * most + 0.25 * none, 0.0},
+        {0.49f, 0.5f, -0.5 * std::log(0.49 * 0.51), 0.0}}) {
+    EXPECT_NEAR(of(p, y).log_loss, loss, loss < 1 ? 1e-7 : 0.03) << p << ", " << y;
+    EXPECT_EQ(of(p, y).accuracy, right) << p << ", " << y;
   }
 }
 

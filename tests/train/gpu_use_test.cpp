@@ -24,10 +24,10 @@ GpuUse use_of(std::vector<std::optional<Utilisation>> readings) {
 }
 
 TEST(GpuUse, SharesAreAveragedAndTheMostMemoryIsKept) {
-  GpuUse use = use_of({Utilisation{0.25, 0.5, 700, 1000}, Utilisation{0.75, 0, 300, 1000}});
+  GpuUse use = use_of({Utilisation{0.25, 0.5, 300, 1000}, std::nullopt,
+                       Utilisation{0.75, 0, 700, 1000}, Utilisation{0.5, 0.25, 400, 1000}});
   use.begin(10);
-  use.sample(10.3);
-  use.sample(10.6);
+  for (const double now : {10.25, 10.5, 10.75, 11.0}) use.sample(now);
   ASSERT_TRUE(use.mean());
   EXPECT_EQ(use.mean()->busy_share, 0.5);
   EXPECT_EQ(use.mean()->memory_busy_share, 0.25);

@@ -40,14 +40,19 @@ std::vector<std::string> errors_of(const std::function<void(RunOptions&)>& chang
 }
 
 TEST(CheckAlike, EveryOptionOfARankIsCompared) {
-  const std::vector<std::function<void(RunOptions&)>> changes = {[](RunOptions& o) { ++o.config.train.seed; },
-                                                                 [](RunOptions& o) { o.resume = ""; },
-                                                                 [](RunOptions& o) { o.resume = "ckpt"; },
-                                                                 [](RunOptions& o) { o.init_from = "elsewhere"; },
-                                                                 [](RunOptions& o) { o.profile = ""; },
-                                                                 [](RunOptions& o) { o.eval_only = true; },
-                                                                 [](RunOptions& o) { o.overwrite = true; },
-                                                                 [](RunOptions& o) { o.check = true; }};
+  const std::vector<std::function<void(RunOptions&)>> changes = {
+      [](RunOptions& o) { ++o.config.train.seed; },
+      [](RunOptions& o) { o.resume = ""; },
+      [](RunOptions& o) { o.resume = "ckpt"; },
+      [](RunOptions& o) { o.init_from = "elsewhere"; },
+      [](RunOptions& o) { o.profile = ""; },
+      [](RunOptions& o) { o.predict = "p.csv"; },
+      [](RunOptions& o) { o.init_from = "", o.resume = "from"; },
+      [](RunOptions& o) { std::swap(o.profile, o.init_from); },
+      [](RunOptions& o) { std::swap(o.profile, o.predict); },
+      [](RunOptions& o) { o.eval_only = true; },
+      [](RunOptions& o) { o.overwrite = true; },
+      [](RunOptions& o) { o.check = true; }};
   for (size_t i = 0; i < changes.size(); ++i) {
     for (const std::string& error : errors_of(changes[i])) {
       EXPECT_THAT(error, HasSubstr("rank 1 on host ")) << i;

@@ -47,6 +47,33 @@ TEST(EmbeddingOptions, AreThoseOfTheConfig) {
   EXPECT_EQ(options.cached.directory, "ssd");
 }
 
+TEST(Trainer, InitialisedAgainTrainsAsANewOne) {
+  for (const OptimizerPair& pair : optimizer_pairs()) {
+    RunConfig config = odd_model();
+    config.train.dense_optimizer.type = pair.dense;
+    config.train.sparse_optimizer.type = pair.sparse;
+    const auto comm = make_self_comm();
+    TestRank rank(*comm, config);
+    Trainer trainer(rank.context, *rank.ops, config, make_plan(config, 1), true);
+    const auto train = [&] {
+      std::vector<std::vector<float>> values;
+      for (int64_t step = 0; step < 2; ++step) {
+        trainer.route(odd_batch(config, step, 0, 1));
+        trainer.step(step, false);
+      }
+      for (const TensorShard& shard : trainer.shards()) {
+        values.emplace_back(static_cast<size_t>(shard.rows.size() * shard.columns.size()));
+        shard.read(0, shard.rows.size(), values.back().data());
+      }
+      return values;
+    };
+    const auto first = train();
+    EXPECT_NE(train(), first);
+    trainer.initialise();
+    EXPECT_EQ(train(), first) << traits_of(pair.dense).name << ", " << traits_of(pair.sparse).name;
+  }
+}
+
 /// Operations that chose algorithms of their own, and note which are restored.
 class TunedOps final : public NotedOps<TunedOps> {
  public:

@@ -1,0 +1,68 @@
+// What a rank may use of a machine that it shares with some of the ranks.
+#include "dlrm/train/machine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/cpus.h"
+
+namespace dlrm {
+namespace {
+
+/// Ranks as threads, of which each has a host and a set of CPUs of its own. They differ in what
+/// machine_share() gathers: the hash of the host's name, and the CPUs.
+class OnHosts final : public Communicator {
+ public:
+  OnHosts(Communicator& comm, std::vector<int> hosts, std::vector<int> cpus)
+      : Communicator(comm.engine()),
+        comm_(comm),
+        hosts_(std::move(hosts)),
+        cpus_(std::move(cpus)) {}
+  int rank() const override { return comm_.rank(); }
+  int size() const override { return comm_.size(); }
+  std::unique_ptr<Communicator> duplicate() override { return comm_.duplicate(); }
+  Pending start_exchange(Exchange exchange) override {
+    auto* const to = static_cast<char*>(exchange.receive);
+    const ExchangeLayout layout = exchange.layout;
+    comm_.start_exchange(std::move(exchange)).wait();
+    const auto me = static_cast<size_t>(rank());
+    for (size_t q = 0; q < hosts_.size(); ++q) {
+      constexpr size_t kBytes = sizeof(uint64_t) + sizeof(CpuSet);
+      if (layout.receive_bytes[q] != kBytes) continue;
+      uint64_t words[kBytes / sizeof(uint64_t)];
+      std::memcpy(words, to + layout.receive_offsets[q], kBytes);
+      words[0] += hosts_[q] == hosts_[me] ? 0 : 1;
+      words[kBytes / sizeof(uint64_t) - 1] ^= cpus_[q] == cpus_[me] ? 0 : 1;
+      std::memcpy(to + layout.receive_offsets[q], words, kBytes);
+    }
+    return Pending();
+  }
+
+ private:
+  Communicator& comm_;
+  std::vector<int> hosts_, cpus_;
+};
+
+TEST(MachineShare, CountsTheRanksOfItsOwnHostAndThoseBoundToItsCpus) {
+  const std::vector<int> hosts = {0, 1, 0, 2, 1, 0}, cpus = {0, 0, 0, 0, 0, 1};
+  const std::vector<int> ranks = {3, 2, 3, 1, 2, 3}, numbers = {0, 0, 1, 0, 1, 2};
+  const std::vector<int> sharing = {2, 2, 2, 1, 2, 1};
+  const auto self = make_self_comm();
+  const MachineShare alone = machine_share(*self);
+  run_on_threads(6, [&](Communicator& comm) {
+    OnHosts on_hosts(comm, hosts, cpus);
+    const MachineShare share = machine_share(on_hosts);
+    const auto me = static_cast<size_t>(comm.rank());
+    EXPECT_EQ(share.ranks_here, ranks[me]) << me;
+    EXPECT_EQ(share.rank_here, numbers[me]) << me;
+    EXPECT_EQ(share.cpus, std::max(1, alone.cpus / sharing[me])) << me;
+    EXPECT_EQ(share.machine_cpus, alone.machine_cpus);
+  });
+}
+
+}  // namespace
+}  // namespace dlrm
