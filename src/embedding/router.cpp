@@ -129,8 +129,8 @@ RoutedBatch& Router::await_oldest() {
 void Router::await_rows() {
   if (!placement_) return;
   if (first_window_) {
-    first_window_ = false;
     check_first_window();
+    first_window_ = false;
   }
   const FastNeed& needed = transfers_[0].fast_needed;
   if (needed.bytes > 0) throw rows_do_not_fit(ExitCode::kFailure, needed);

@@ -144,5 +144,39 @@ INSTANTIATE_TEST_SUITE_P(Embedding, LateExchanges,
                                            Case{"fixed", RoutingMode::kFixed, false},
                                            Case{"cached", RoutingMode::kExact, true}));
 
+/// Only rank 0 caches rows. Its fast tier is too small for each batch but the first.
+TEST(LateExchanges, LetAllRanksRefuseALaterBatchOfTheFirstWindow) {
+  EmbeddingOptions options = options_for(tables(), OptimizerRule::kSgd);
+  options.routing.depth = kBatches - 1;
+  options.cached.fast = "5%";
+  const MadeUpBags bags(options.tables);
+  Plan plan;
+  plan.world = 2;
+  for (int t = 0; t < static_cast<int>(options.tables.size()); ++t) {
+    add_grid(plan, options.tables, t, 1, 1, t == 0 ? 0 : 1);
+    if (t == 0) plan.shards.back().tier = MemoryTier::kCached;
+  }
+  int duplicates = 4;
+  for (int of_duplicate = 0; of_duplicate <= duplicates; ++of_duplicate) {
+    run_on_threads(2, [&](Communicator& comm) {
+      const auto late = std::make_shared<LateExchange>();
+      if (comm.rank() == 0) late->of_duplicate = of_duplicate;
+      LateComm late_comm(comm, late);
+      Rank rank(late_comm);
+      ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+      for (int64_t t = 0; t < kBatches; ++t) route_batch(embeddings, comm, bags, t);
+      late->may_end = true;
+      try {
+        embeddings.await_ids();
+        ADD_FAILURE() << "no batch was refused";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::kUsage) << error.what();
+      }
+      comm.barrier();
+      if (comm.rank() == 0) duplicates = late->duplicates - 1;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace dlrm::testing
