@@ -160,6 +160,7 @@ TEST(NcclEnd, TheWatchdogWaitsForTheErrorOfTheRankThatFailed) {
   const std::shared_ptr<Device> device = make_cuda_device(0);
   run_on_threads(2, [&](Communicator& host) {
     auto wire = make_nccl_comm(host, *device);
+    host.barrier();  // both have started
     if (host.rank() == 1) abort_by_an_error(std::move(wire));
     host.barrier();
     if (host.rank() == 1) return;
