@@ -304,6 +304,7 @@ TEST(NcclFailure, ThatNcclReportsFirstIsThatOfTheRankThatFailed) {
   const auto run = [&] {
     run_on_threads(2, [&](Communicator& host) {
       auto wire = make_nccl_comm(host, *device);
+      host.barrier();  // both have started
       if (host.rank() == 1) {
         try {
           const auto own = std::move(wire);
