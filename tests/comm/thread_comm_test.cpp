@@ -1,9 +1,11 @@
 #include "dlrm/comm/thread_comm.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -36,6 +38,55 @@ TEST(ThreadComm, AFailureReachesOtherRanksAsPeerLost) {
   });
   EXPECT_EQ(what, "rank two is unwell");
   EXPECT_EQ(lost.load(), 3);
+}
+
+/// A call without its wait would end quietly.
+TEST(ThreadComm, EachCallThatBlocksThrowsThatAPeerIsLost) {
+  std::vector<float> floats(3);
+  std::vector<double> doubles(3);
+  std::vector<int64_t> ints(3);
+  const std::vector<int64_t> eights(2, 8);
+  const ExchangeLayout layout = ExchangeLayout::packed(eights, eights);
+  std::vector<int64_t> received(2);
+  using Call = std::function<void(Communicator&)>;
+  const std::pair<const char*, Call> calls[] = {
+      {"barrier", [](Communicator& comm) { comm.barrier(); }},
+      {"broadcast", [&](Communicator& comm) { comm.broadcast(ints.data(), 24, 1); }},
+      {"alltoallv",
+       [&](Communicator& comm) { comm.alltoallv(ints.data(), received.data(), layout); }},
+      {"allreduce", [&](Communicator& comm) { comm.allreduce<float>(floats); }},
+      {"allreduce over bf16",
+       [&](Communicator& comm) { comm.allreduce<float>(floats, DType::kBFloat16); }},
+      {"allreduce of doubles", [&](Communicator& comm) { comm.allreduce<double>(doubles); }},
+      {"allreduce of ints", [&](Communicator& comm) { comm.allreduce<int64_t>(ints); }},
+      {"allreduce_max", [&](Communicator& comm) { comm.allreduce_max(ints); }},
+      {"allgather", [](Communicator& comm) { comm.allgather(5); }},
+      {"gatherv",
+       [&](Communicator& comm) {
+         comm.gatherv<float>(floats, std::vector<int64_t>{3, 3});
+       }},
+  };
+  for (const auto& [name, call] : calls) {
+    EXPECT_EQ(failure_of(2,
+                         [&name = name, &call = call](Communicator& comm) {
+                           if (comm.rank() == 1) throw run_error("gone");
+                           EXPECT_THROW(call(comm), PeerLost) << name;
+                         }),
+              "gone");
+  }
+  // The second exchange of values of which the first told the number.
+  EXPECT_EQ(
+      failure_of(2,
+                 [&](Communicator& comm) {
+                   if (comm.rank() == 0) {
+                     EXPECT_THROW(comm.allgather(5), PeerLost);
+                     return;
+                   }
+                   int64_t bytes[] = {0, 4};
+                   comm.start_allgatherv(&bytes[1], bytes, eights, layout.receive_offsets).wait();
+                   throw run_error("gone");
+                 }),
+      "gone");
 }
 
 TEST(ThreadComm, TheLowestRanksErrorIsThrown) {

@@ -79,11 +79,11 @@ TEST_F(PartialFiles, FilesThatAreDoneLeaveTheirPlaceInTheList) {
       done.publish(file);
     }
     fs::remove(path("done"));
-    // The memory of the names above is in use again.
-    const size_t length = path("done.partial").size();
-    const std::string other(length, 'x');
-    const std::vector<std::string> others(1000, other);
-    const PartialFile last(path("last"));
+    // As many as the list holds. Few of these names can be where those above were in memory.
+    std::vector<std::unique_ptr<PartialFile>> last;
+    for (size_t i = 0; i < 16; ++i) {
+      last.push_back(std::make_unique<PartialFile>(path(std::string(1 + 12 * i, 'l'))));
+    }
     std::raise(SIGTERM);
   });
   EXPECT_TRUE(WIFSIGNALED(status));

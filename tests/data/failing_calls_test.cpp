@@ -21,6 +21,7 @@
 #include "dlrm/core/block_writer.h"
 #include "dlrm/hdf5/file.h"
 
+#include "data/column_buffers.h"
 #include "data/dataset_layout.h"
 #include "data/dataset_structure.h"
 #include "data/indexed_text.h"
@@ -300,6 +301,31 @@ TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
     }
     write();
     EXPECT_EQ(bytes_of_file(folder / "b.h5"), whole);
+  }
+}
+
+/// Of each column a block is written in the background, and the rest at the end.
+TEST_F(FailingCalls, AColumnIsFinishedOnceItsBlocksAreWritten) {
+  std::string values(5000, ' ');
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<char>('a' + i % 23);
+  for (const int failing : {0, 1, 2}) {
+    const std::string path = folder_ / "column";
+    { const File made(path, File::Mode::kCreate); }
+    ColumnBuffers buffers(path, {{8192, 5000}}, 1, 1);
+    writes = 0;
+    failing_write = failing;
+    buffers.append(0, values.data(), 5000);
+    std::string error;
+    try {
+      buffers.finish();
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    failing_write = -1;
+    EXPECT_EQ(error, failing < 2 ? path + ": cannot write: No space left on device" : "");
+    EXPECT_EQ(writes, failing == 0 ? 1 : 2);
+    const bool whole = bytes_of_file(path) == std::string(8192, '\0') + values;
+    EXPECT_EQ(whole, failing == 2);
   }
 }
 
