@@ -73,15 +73,66 @@ TEST_P(KeptSizes, GiveBatchesOfOtherIdsTheSameKey) {
   }
 }
 
+/// The key of a batch of samples of which one in `every` has bags, each with its ids `times` times.
+std::vector<uint64_t> key_of(ShardedEmbeddings& embeddings, const Communicator& comm,
+                             const MadeUpBags& bags, int64_t samples, int64_t every, int times) {
+  const Range local = part_of(samples, comm.rank(), comm.size());
+  std::vector<int64_t> ids, offsets{0};
+  for (size_t f = 0; f < bags.features(); ++f) {
+    for (int64_t i = local.begin; i < local.end; ++i) {
+      for (int n = 0; n < times && i % every == 0; ++n) {
+        for (const int64_t id : bags.bag(0, i, f)) ids.push_back(id);
+      }
+      offsets.push_back(std::ssize(ids));
+    }
+  }
+  embeddings.route({local, samples, ids, offsets});
+  std::vector<uint64_t> key;
+  has_new_key(embeddings, key);
+  embeddings.drop();
+  return key;
+}
+
+// Of 401 and 402 samples, some ranks have as many.
+TEST_P(KeptSizes, BatchesOfAnotherSizeChangeNoKey) {
+  const Tables tables = odd_tables(Pooling::kMean);
+  const MadeUpBags bags(tables);
+  EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
+  options.routing.depth = 0;
+  options.max_global_batch = 404;
+  const auto on = [&](Rank& rank) {
+    Communicator& comm = rank.context.comm;
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options,
+                                 plan_of(GetParam(), tables, comm.size()));
+    embeddings.keep_sizes();
+    key_of(embeddings, comm, bags, 404, 1, 2);  // no later batch needs more memory
+    const std::vector<uint64_t> few = key_of(embeddings, comm, bags, 401, 8, 1);
+    key_of(embeddings, comm, bags, 402, 1, 1);
+    EXPECT_EQ(key_of(embeddings, comm, bags, 401, 8, 1), few) << comm.rank();
+  };
+  for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
+    options.routing.mode = mode;
+    run_on_threads(4, [&](Communicator& comm) {
+      Rank rank(comm);
+      on(rank);
+    });
+    if (cuda_device_count() == 0) continue;
+    run_on_threads(4, [&](Communicator& comm) {
+      Rank rank(comm, OnGpu{/*nccl=*/true});
+      on(rank);
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Embedding, KeptSizes,
                          ::testing::Values("table", "row", "column", "grid", "ragged",
                                            "two_columns_a_rank", "data_parallel", "mixed"));
 
 using BagOf = std::function<std::vector<int64_t>(int64_t step, int64_t sample)>;
 
-/// Trains one table of 40 rows, cut over 4 ranks. Returns its tensors, and the bytes of vectors and
-/// gradients that all ranks sent.
-std::pair<Tensors, int64_t> trained(const BagOf& bag_of, int64_t steps, int64_t samples,
+/// Trains one table of 40 rows, cut over 4 ranks, on batches of these sizes. Returns its tensors,
+/// and the bytes of vectors and gradients that all ranks sent.
+std::pair<Tensors, int64_t> trained(const BagOf& bag_of, const std::vector<int64_t>& batches,
                                     bool keeps_sizes) {
   const Tables tables = {table_of("t", 40, 6, {1}, Pooling::kMean)};
   std::pair<Tensors, int64_t> result;
@@ -89,11 +140,12 @@ std::pair<Tensors, int64_t> trained(const BagOf& bag_of, int64_t steps, int64_t 
   run_on_threads(4, [&](Communicator& comm) {
     Rank rank(comm);
     EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
-    options.max_global_batch = samples;
+    options.max_global_batch = *std::max_element(batches.begin(), batches.end());
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of("row", tables, 4));
     if (keeps_sizes) embeddings.keep_sizes();
-    const Range local = part_of(samples, comm.rank(), 4);
-    for (int64_t t = 0; t < steps; ++t) {
+    for (int64_t t = 0; t < std::ssize(batches); ++t) {
+      const int64_t samples = batches[static_cast<size_t>(t)];
+      const Range local = part_of(samples, comm.rank(), 4);
       std::vector<int64_t> ids, offsets{0};
       for (int64_t i = local.begin; i < local.end; ++i) {
         for (const int64_t id : bag_of(t, i)) ids.push_back(id);
@@ -118,20 +170,43 @@ TEST(KeptSizesOfAShard, ABatchThatDoesNotFitMakesRoomAndChangesNoBit) {
     for (int64_t k = 0; t >= 14 && k < 40; ++k) bag.push_back((i + k) % 40);
     return bag;
   };
-  const auto [exact, sent] = trained(bag_of, 17, 47, false);
-  const auto [kept, more] = trained(bag_of, 17, 47, true);
+  const auto [exact, sent] = trained(bag_of, std::vector<int64_t>(17, 47), false);
+  const auto [kept, more] = trained(bag_of, std::vector<int64_t>(17, 47), true);
   EXPECT_EQ(kept, exact);
   EXPECT_GT(more, sent);
 }
 
+// Some ranks have as many samples of a batch as of one of another size. An owner's capacities for
+// them are nevertheless those of its size, and so are those of the rank that receives the vectors.
+TEST(KeptSizesOfAShard, OfBatchesOfOtherSizesChangeNoBit) {
+  constexpr int64_t kSteps = 32;
+  const auto drawn = [](int64_t t, int64_t i, int64_t k) {
+    return philox(
+        5, {static_cast<uint32_t>(t), static_cast<uint32_t>(i), static_cast<uint32_t>(k), 0})[0];
+  };
+  // A batch's ids are mostly those of one rank, and may be few.
+  const BagOf bag_of = [&](int64_t t, int64_t i) {
+    const uint32_t most = drawn(t, 0, 1) % 4, longest = drawn(t, 0, 2) % 4;
+    std::vector<int64_t> bag;
+    for (uint32_t k = 0; k < drawn(t, i, 3) % (longest + 2); ++k) {
+      const uint32_t id = drawn(t, i, 4 + k);
+      bag.push_back(id % 16 == 0 ? id / 16 % 40 : most * 10 + id / 16 % 10);
+    }
+    return bag;
+  };
+  std::vector<int64_t> batches;
+  for (int64_t t = 0; t < kSteps; ++t) batches.push_back(401 + drawn(t, 0, 0) % 4);
+  EXPECT_EQ(trained(bag_of, batches, true).first, trained(bag_of, batches, false).first);
+}
+
 TEST(KeptSizesOfAShard, SendFewBytesMore) {
-  constexpr int64_t kSamples = 8000;
+  const std::vector<int64_t> batches(3, 8000);
   const BagOf bag_of = [](int64_t t, int64_t i) {
     return std::vector<int64_t>{
         philox(5, {static_cast<uint32_t>(t), static_cast<uint32_t>(i), 0, 0})[0] % 40};
   };
-  const double sent = static_cast<double>(trained(bag_of, 3, kSamples, false).second);
-  const double more = static_cast<double>(trained(bag_of, 3, kSamples, true).second);
+  const double sent = static_cast<double>(trained(bag_of, batches, false).second);
+  const double more = static_cast<double>(trained(bag_of, batches, true).second);
   // A rank sends 500 vectors to each other rank, and has room for six deviations of 22 more.
   EXPECT_NEAR(more / sent, 1 + 6 * 22.4 / 500, 0.05);
 }

@@ -17,6 +17,7 @@ struct Disturbance {
   bool lost = false;          ///< it reports success and moves nothing
   bool damaged = false;       ///< a bit of the data read changes
   int64_t at = 77;            ///< the byte in which it does
+  bool held = false;          ///< it begins only if nothing else could end
 };
 
 /// The faults of a file, and what was done with it.
@@ -39,10 +40,11 @@ class DisturbedQueue final : public BlockQueue {
     if (disturbance.error != 0) return ended_.push_back({id, -disturbance.error});
     if (disturbance.lost) return ended_.push_back({id, transfer.bytes});
     if (disturbance.at_most == 0) return ended_.push_back({id, 0});
+    if (disturbance.held) return held_.push_back({id, transfer});
     BlockTransfer shorter = transfer;
     shorter.bytes = std::min(transfer.bytes, disturbance.at_most);
     if (disturbance.damaged) damaged_.emplace_back(id, transfer.data + disturbance.at);
-    queue_->start(id, shorter);
+    begin(id, shorter);
   }
 
   void submit() override {
@@ -55,7 +57,11 @@ class DisturbedQueue final : public BlockQueue {
     completions.insert(completions.end(), ended_.begin(), ended_.end());
     ended_.clear();
     if (disturbed >= count) return;
+    if (count - disturbed > under_way_) {
+      for (const auto& [id, transfer] : std::exchange(held_, {})) begin(id, transfer);
+    }
     queue_->finish(count - disturbed, completions);
+    under_way_ -= completions.size() - disturbed;
     for (const Completion& completion : completions) {
       for (auto& [id, data] : damaged_) {
         if (id == completion.id) *data ^= std::byte{4};
@@ -65,8 +71,15 @@ class DisturbedQueue final : public BlockQueue {
   }
 
  private:
+  void begin(int id, const BlockTransfer& transfer) {
+    ++under_way_;
+    queue_->start(id, transfer);
+  }
+
   std::unique_ptr<BlockQueue> queue_;
   std::shared_ptr<FileFaults> faults_;
+  size_t under_way_ = 0;  ///< in queue_
+  std::vector<std::pair<int, BlockTransfer>> held_;
   std::vector<Completion> ended_;
   std::vector<std::pair<int, std::byte*>> damaged_;
 };

@@ -110,6 +110,47 @@ TEST_F(SsdSegments, WaitForTheOldestOfSeveralReads) {
   }
 }
 
+// A record is moved while two reads are under way. The older one ends, and the other has not begun.
+TEST_F(SsdSegments, WaitForEachReadThatWasUnderWayWhenTheyBecameFree) {
+  options_.queue_depth = 16;
+  for (const bool arranges : {false, true}) {
+    SCOPED_TRACE(arranges);
+    const auto store = make();
+    Rows all = row_range(0, kRows);
+    // Only this segment has something to sort, or only few live records.
+    const int64_t begin = 8 * kSegment, row = begin + 5;
+    if (arranges) std::shuffle(&all[begin], &all[begin + kSegment], random_);
+    write_version(*store, all, kRecordBytes, 0);
+    bool holds = false;
+    faults_->transfer = [&](const BlockTransfer&) { return Disturbance{.held = holds}; };
+    Records older{std::vector<std::byte>(kRecordBytes), {7}}, newer = older;
+    const Rows of_older{0}, of_newer{row};
+    const auto first = store->start_read(of_older, older.bytes.data(), older.written.data());
+    holds = true;
+    const auto second = store->start_read(of_newer, newer.bytes.data(), newer.written.data());
+    holds = false;
+    const int64_t read_before = store->traffic().read.bytes;
+    const auto write_others = [&](int64_t version) {
+      write_version(*store, segment_of(row_range(kSegment, begin)), kRecordBytes, version);
+    };
+    if (arranges) {
+      store->arrange();
+    } else {
+      Rows dead = row_range(begin, begin + kSegment);
+      std::erase(dead, row);
+      write_version(*store, dead, kRecordBytes, 1);
+      for (int i = 0; store->traffic().read.bytes == read_before && i < 20; ++i) write_others(1);
+    }
+    ASSERT_GT(store->traffic().read.bytes, read_before);
+    first->finish();
+    for (int i = 0; i < 3; ++i) write_others(2);
+    second->finish();
+    for (int64_t at = 0; at < kRecordBytes; ++at) {
+      ASSERT_EQ(newer.bytes[static_cast<size_t>(at)], byte_of(row, 0, at));
+    }
+  }
+}
+
 // The writer has used every segment that the read leaves it. The read then fails.
 TEST_F(SsdSegments, AWriterDoesNotWaitForAReadThatCouldNotStart) {
   std::mutex mutex;
