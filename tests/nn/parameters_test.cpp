@@ -176,16 +176,38 @@ TEST(Parameters, Bf16CopiesFollowTheMasters) {
   Rank rank(*comm);
   Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kBFloat16, DType::kFloat32);
   const int w = p.add("/w", 3, 5, 1.0);
+  const int b = p.add("/b", 3, 0, 1.0);
   p.allocate();
+  const auto expect_copies = [&](const char* when) {
+    const auto* copy = static_cast<const BFloat16*>(p.weight(w).data);
+    for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(copy[i].bits, BFloat16(p.values(w)[i]).bits) << when;
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(p.rounded_bias(b)[i].bits, BFloat16(p.bias(b)[i]).bits) << when;
+    }
+  };
   p.initialise(1, 0);
+  EXPECT_NE(p.values(w)[14], 0);
+  expect_copies("at the start");
+  // As a checkpoint is loaded.
+  for (const TensorShard& piece : p.shards(true)) {
+    std::vector<float> row(static_cast<size_t>(piece.columns.size()));
+    for (int64_t r = 0; r < piece.rows.size(); ++r) {
+      for (size_t c = 0; c < row.size(); ++c) row[c] = static_cast<float>(7 * r) + 1.5f;
+      piece.write(r, 1, row.data());
+    }
+  }
+  p.refresh_copies();
+  EXPECT_EQ(p.values(w)[14], 15.5f);
+  expect_copies("after a load");
   for (int64_t i = 0; i < 15; ++i) p.weight_gradient(w).data[i] = static_cast<float>(i);
+  for (size_t i = 0; i < 3; ++i) p.bias_gradient(b)[i] = static_cast<float>(i + 5);
   p.gradients_ready_from(w);
   p.finish_gradients();
   OptimizerStep step;
   step.lr = 0.25f;
   p.update(step);
-  const auto* copy = static_cast<const BFloat16*>(p.weight(w).data);
-  for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(copy[i].bits, BFloat16(p.values(w)[i]).bits);
+  EXPECT_EQ(p.values(w)[14], 12);
+  expect_copies("after an update");
 }
 
 /// Two layers [3, 5] and [4, 3] with biases, as a fused update of Adagrad sees them.
