@@ -147,9 +147,10 @@ struct Backward {
   RunSpace space;
   std::vector<BagGradient> gradients;
 
-  Backward(Ops& ops, int64_t count, int64_t rows, int64_t width)
+  Backward(Ops& ops, int64_t count, int64_t rows, int64_t width, int64_t spare = 3)
       : bags{Bags::random(count, rows, 3, 1, false, true), Bags::random(count, rows, 1, 2, true)},
-        pooled{Cells::random(count, width, 3), Cells::random(count, width, 4)},
+        pooled{Cells::random(count, width, 3, DType::kFloat32, spare),
+               Cells::random(count, width, 4, DType::kFloat32, spare)},
         space(bags[0].nnz() + bags[1].nnz()) {
     const IdGroup groups[] = {bags[0].group(), bags[1].group()};
     ops.group_rows(groups, rows, space.runs());

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <map>
 
 #include "bags.h"
@@ -346,6 +348,35 @@ TEST_P(Embedding, FusedUpdateAgreesWithTheReference) {
       }
     }
   }
+}
+
+/// Shards without ids, before, between and behind others.
+TEST_P(Embedding, ShardsWithoutIdsAreLeftOut) {
+  const OptimizerStep step = step_of(OptimizerRule::kAdagrad);
+  const int64_t bags[] = {0, 30, 0, 0, 25, 0};
+  const auto updated = [&](Ops& run) {
+    std::vector<Table> tables;
+    std::deque<Backward> batches;
+    std::deque<std::array<IdGroup, 2>> groups;
+    std::vector<ShardUpdate> shards;
+    for (size_t i = 0; i < std::size(bags); ++i) {
+      tables.emplace_back(20, 8, DType::kFloat32, static_cast<unsigned>(i));
+    }
+    for (size_t i = 0; i < std::size(bags); ++i) {
+      Backward& b = batches.emplace_back(*reference, bags[i], 20, 8);
+      b.space = RunSpace(b.bags[0].nnz() + b.bags[1].nnz());
+      groups.push_back({b.bags[0].group(), b.bags[1].group()});
+      shards.push_back({tables[i].rows(step.rule), groups.back(), b.gradients, b.space.runs()});
+    }
+    run.group_rows_of(shards, [] {});
+    for (size_t i = 0; i < std::size(bags); ++i) {
+      EXPECT_EQ(batches[i].unique() > 0, bags[i] > 0) << i;
+    }
+    run.embedding_bag_updates(step, shards, [] {});
+    return tables;
+  };
+  const std::vector<Table> got = updated(*ops), want = updated(*reference);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].close_to(want[i])) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Embedding, testing::ValuesIn(executions()), execution_name);

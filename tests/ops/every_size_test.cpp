@@ -140,6 +140,32 @@ TEST_P(EverySize, OfRowsThatArePooledAndUpdated) {
   }
 }
 
+/// Rows of weights, states and gradients that are read four columns at a time.
+TEST_P(EverySize, OfAlignedRowsThatAreUpdatedByAnyRule) {
+  constexpr int64_t kRows = 12;
+  std::vector<int64_t> widths{128, 132, 136, 256, 260};
+  for (int64_t width = 4; width <= 68; width += 8) widths.push_back(width);
+  for (const int64_t width : widths) {
+    for (const int64_t spare : {4, 3}) {
+      const Backward b(*reference, 20, kRows, width, spare);
+      RunSpace space(b.space);
+      for (const OptimizerStep& step : every_rule(kSparse)) {
+        for (const DType type : kTypes) {
+          Table got(kRows, width, type, 1, 4), want(got);
+          ops->embedding_bag_update(step, got.rows(step.rule), space.runs(), b.gradients);
+          reference->embedding_bag_update(step, want.rows(step.rule), space.runs(), b.gradients);
+          EXPECT_TRUE(got.close_to(want))
+              << traits_of(step.rule).name << ", width " << width << name_of(type);
+        }
+      }
+      Cells got(b.unique(), width, DType::kFloat32, 4), want(got);
+      ops->embedding_bag_backward(space.runs(), b.gradients, got.floats());
+      reference->embedding_bag_backward(space.runs(), b.gradients, want.floats());
+      EXPECT_TRUE(close(got, want, 20)) << "width " << width;
+    }
+  }
+}
+
 TEST_P(EverySize, OfABag) {
   constexpr int64_t kRows = 50;
   for (int64_t length = 0; length <= 68; ++length) {

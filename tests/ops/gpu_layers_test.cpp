@@ -190,6 +190,35 @@ TEST_F(GpuLayers, AProductWithoutALibraryAlgorithmIsComputed) {
   }
 }
 
+#if defined(DLRM_SIMT)  // a library's own memory does not count there
+/// A second stream computes a layer's gradients of weights with as much memory of its own as the
+/// main stream: for sums of one output or of columns, and for copies of unaligned inputs.
+TEST_F(GpuLayers, EachStreamHasItsOwnScratch) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& [in, out] :
+         {std::pair<int64_t, int64_t>{33, 1}, {0, 9}, {64, 71}, {71, 64}, {71, 67}}) {
+      const DeviceLayer layer(*device, 70, in, out, type);
+      const auto fresh = make_cuda_ops(*device, *stream, CudaOpsOptions());
+      const auto used_by = [&](bool deferred) {
+        const size_t before = device->bytes_in_use();
+        LinearBackward l;
+        l.dy = layer.of(layer.dy, layer.b, out), l.x = layer.of(layer.x, layer.b, in);
+        l.w = layer.of(layer.w, out, in), l.added = l.x, l.deferred = true;
+        l.dw = {in > 0 ? layer.dw.data() : layer.dbias.data(), out, in};
+        l.dbias = layer.dbias.view();
+        deferred ? fresh->run(l) : fresh->linear_backward_weight(l.dy, l.x, l.dw, l.dbias);
+        stream->synchronize();
+        fresh->gradient_stream()->synchronize();
+        return device->bytes_in_use() - before;
+      };
+      const size_t used = used_by(false);
+      EXPECT_GT(used, 0u) << in << " -> " << out;
+      EXPECT_EQ(used_by(true), used) << in << " -> " << out << " " << name_of(type);
+    }
+  }
+}
+#endif
+
 /// Gradients of weights on the side stream, and those of another layer on the main stream: of one
 /// output, of no inputs, and of others.
 TEST_F(GpuLayers, StreamsThatRunAtTheSameTimeShareNoScratch) {

@@ -44,7 +44,9 @@ TEST_P(IdLists, TheFirstBadIdIsReportedAndAllBecomeZero) {
   }
   int64_t bag = 0;
   while (bad.offsets[static_cast<size_t>(bag) + 1] <= 3001) ++bag;
-  const IdCheck lists[] = {check_of(good, 50, 4), check_of(bad, 50, 9, 100000)};
+  Bags none;
+  const IdCheck lists[] = {check_of(none, 50, 3), check_of(good, 50, 4), check_of(none, 50, 5),
+                           check_of(bad, 50, 9, 100000), check_of(none, 50, 6)};
   std::vector<float> flag = {0};
   std::vector<int64_t> where = {0, 0, 0};
   ops->check_ids(lists, flag, where);

@@ -8,7 +8,8 @@ namespace {
 
 using WholeTablesTest = EveryExecution;
 
-/// Tables of different sizes, with the gradients of all of their rows.
+/// Tables of different sizes, with the gradients of all of their rows. Those between others have no
+/// ids.
 struct WholeTables {
   std::deque<Backward> batches;
   std::deque<Cells> sums;
@@ -21,7 +22,7 @@ struct WholeTables {
       int64_t bags, rows, width;
     };
     for (const auto& [bags, rows, width] :
-         {Sizes{9, 1, 1}, {2200, 40, 13}, {3, 2000, 64}, {50, 7, 130}}) {
+         {Sizes{9, 1, 1}, {0, 5, 9}, {2200, 40, 13}, {3, 2000, 64}, {0, 3, 4}, {50, 7, 130}}) {
       batches.emplace_back(ops, bags, rows, width);
       sums.push_back(Cells::random(rows, width, 5));
       touched.emplace_back(static_cast<size_t>(rows), 0.0f);
