@@ -70,7 +70,9 @@ struct Shape {
   int64_t span() const { return rows > 0 && columns > 0 ? (rows - 1) * stride + columns : 0; }
 };
 
-int64_t value_at(int64_t i) { return i * 0x9E3779B97F4A7Cll | 1; }
+int64_t value_at(int64_t i) {
+  return static_cast<int64_t>(static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15u | 1);
+}
 
 /// Values all of which differ from 0.
 std::vector<int64_t> values(int64_t count, int64_t first) {
