@@ -86,5 +86,22 @@ TEST(GroupAssembly, RefusesLengthsAndCodesThatItsSlicesCannotHave) {
   }
 }
 
+// Rank 0 has no samples, and the bags of "whole" have one id each.
+TEST(GroupAssembly, HasRoomOnlyForIdsOfSamplesWhoseBagsVary) {
+  const Messages of(RoutingMode::kExact);
+  std::vector<char> bytes = of.message([](auto&) {}, false);
+  const auto device = make_cpu_device();
+  OwnerSide owner(*device);
+  GroupAssembly assembly(of.layout, 0, 4);
+  assembly.keep_sizes();
+  owner.begin();
+  assembly.begin(std::vector<GroupAssembly::Message>{{{}, 0}, {bytes, 3}}, owner);
+  assembly.finish(1, owner);
+  std::vector<int64_t> capacities;
+  for (const IdGroup& piece : owner.pieces) capacities.push_back(piece.capacity);
+  // Those of "whole" by rank, and that of "cut", which has 2 ids.
+  EXPECT_EQ(capacities, (std::vector<int64_t>{0, 3, 2 + 4 + 9}));
+}
+
 }  // namespace
 }  // namespace dlrm::testing
