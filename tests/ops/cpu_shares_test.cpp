@@ -182,9 +182,10 @@ TEST(CpuParts, OfCopiedBlocksWriteAsManyElements) {
   std::vector<int32_t> listed;
   for (int32_t r = 0; r < 40; ++r) listed.push_back(2 * r + 30);
   std::vector<float> from(kRows * 300, 1.0f);
+  std::vector<float> to(kRows * kCols);  // the same for each part: parts begin at cache lines
   std::vector<int64_t> written;
   for_each_part([&](int) {
-    std::vector<float> to(kRows * kCols);
+    std::fill(to.begin(), to.end(), 0.0f);
     const auto block = [&](int64_t row, int64_t column, int64_t rows, int64_t cols) {
       BlockCopy b;
       b.src = from.data(), b.src_stride = 300, b.dst_stride = kCols;
