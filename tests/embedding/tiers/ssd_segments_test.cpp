@@ -113,6 +113,7 @@ TEST_F(SsdSegments, WaitForTheOldestOfSeveralReads) {
 // A record is moved while two reads are under way. The older one ends, and the other has not begun.
 TEST_F(SsdSegments, WaitForEachReadThatWasUnderWayWhenTheyBecameFree) {
   options_.queue_depth = 16;
+  bool holds = false;  // transfers refer to it as long as there is a store
   for (const bool arranges : {false, true}) {
     SCOPED_TRACE(arranges);
     const auto store = make();
@@ -121,7 +122,6 @@ TEST_F(SsdSegments, WaitForEachReadThatWasUnderWayWhenTheyBecameFree) {
     const int64_t begin = 8 * kSegment, row = begin + 5;
     if (arranges) std::shuffle(&all[begin], &all[begin + kSegment], random_);
     write_version(*store, all, kRecordBytes, 0);
-    bool holds = false;
     faults_->transfer = [&](const BlockTransfer&) { return Disturbance{.held = holds}; };
     Records older{std::vector<std::byte>(kRecordBytes), {7}}, newer = older;
     const Rows of_older{0}, of_newer{row};
