@@ -148,31 +148,6 @@ TEST(WaitLimitDeath, ALimitThatEndedOrWasReplacedDoesNotCount) {
               testing::ExitedWithCode(7), "^$");
 }
 
-/// Lets a process be stopped within a limit of a second, for longer than that. It goes on for a
-/// while and ends with 7. Its code is returned.
-[[noreturn]] void stop_a_process_within_its_limit() {
-  const pid_t process = ::fork();
-  if (process == 0) {
-    WaitLimit limit(0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // in which its thread starts
-    limit.begin(kMain, "all", 1);
-    ::raise(SIGSTOP);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    ::_exit(7);
-  }
-  int status = 0;
-  ::waitpid(process, &status, WUNTRACED);
-  ::usleep(1'300'000);
-  ::kill(process, SIGCONT);
-  ::waitpid(process, &status, 0);
-  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
-}
-
-TEST(WaitLimitDeath, TimeInWhichTheProcessWasStoppedDoesNotCount) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  EXPECT_EXIT(stop_a_process_within_its_limit(), testing::ExitedWithCode(7), "^$");
-}
-
 TEST(WaitLimit, EachLowerRankThatRunsHasThreeSecondsToEndFirst) {
   using std::chrono::seconds;
   EXPECT_EQ(WaitLimit::turn_of(0, {}), seconds(0));
