@@ -62,9 +62,13 @@ class OneRun : public ::testing::Test {
     context_ = std::make_unique<Context>(execution_->context(trace_, log_));
     ops_ = execution_->make_ops(1, false);
     trainer_ = std::make_unique<Trainer>(*context_, *ops_, config_, plan_, true);
-    run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                         directory_, source, nullptr, evaluations_, 1);
+    make_run(source, nullptr);
     directory_.start("", "");
+  }
+  /// A run of the same trainer that takes the place of the one before.
+  void make_run(const BatchSource& source, const BatchSource* test, int threads = 1) {
+    run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                         directory_, source, test, evaluations_, threads);
   }
 
   void fill_tables(float value) {

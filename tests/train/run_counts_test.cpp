@@ -43,8 +43,7 @@ TEST_F(OneRun, CountsWhatAllStepsOfAllCallsDropAndNoEvaluation) {
     const DroppingSource train(config_), test(config_, 7);
     begin(train);
     evaluations_ = EvaluationHistory(BestMetric::kNone);
-    run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                         directory_, train, &test, evaluations_, 1);
+    make_run(train, &test);
     RunProgress progress;
     run_->train(progress, 3, stop_);
     EXPECT_EQ(progress.dropped_ids, 111);
@@ -66,8 +65,7 @@ TEST_F(OneRun, AStoppedStepIsTheLastAndNothingThatIsDueFollowsIt) {
   config_.checkpoint.every_steps = 1;
   begin(source_);
   const OddSource test(config_);
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, &test, evaluations_, 1);
+  make_run(source_, &test);
   std::raise(SIGUSR1);
   RunProgress progress;
   run_->train(progress, 7, stop_);
@@ -83,8 +81,7 @@ TEST_F(OneRun, StoppedInTheEvaluationThatWasDueTrainsNothing) {
   config_.data.workers = 0;
   begin(source_);
   const OddSource test(config_);
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, &test, evaluations_, 1);
+  make_run(source_, &test);
   std::raise(SIGUSR1);
   RunProgress progress;
   progress.step = 4;
@@ -150,6 +147,7 @@ std::vector<int64_t> sent_after(int64_t first, bool evaluates, bool twice) {
   World world(nullptr, nullptr);
   const testing::TemporaryFolder folder;
   RunConfig config = odd_model();
+  config.device = DeviceKind::kCpu;
   shard_by(config, Strategy::kRow);
   config.eval.every_steps = 2;
   config.data.workers = 1;
@@ -174,6 +172,12 @@ std::vector<int64_t> sent_after(int64_t first, bool evaluates, bool twice) {
     sent[static_cast<size_t>(comm.rank())] = progress.sent.by_embeddings;
   });
   return sent;
+}
+
+TEST(TrainingRunOfRanks, CountsNothingThatEvaluationsSend) {
+  const std::vector<int64_t> sent = sent_after(0, false, false);
+  EXPECT_GT(sent[0], 0);
+  EXPECT_EQ(sent_after(0, true, false), sent);
 }
 
 TEST(TrainingRunOfRanks, CountsNothingThatAnEvaluationBeforeItsStepsSends) {

@@ -8,10 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "dlrm/comm/thread_comm.h"
-
 #include "one_run.h"
-#include "test_rank.h"
 
 namespace dlrm {
 namespace {
@@ -47,8 +44,7 @@ TEST_F(OneRun, ResumedInALaterEpochGoesOnWithThatEpochsBatches) {
 }
 
 TEST_F(OneRun, StoppedDuringAnEvaluationHasNoResult) {
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, &source_, evaluations_, 1);
+  make_run(source_, &source_);
   ASSERT_GT(config_.routing.depth, 0);
   std::raise(SIGUSR1);
   RunProgress progress;
@@ -66,8 +62,7 @@ TEST_F(OneRun, StoppedDuringAnEvaluationHasNoResult) {
 }
 
 TEST_F(OneRun, EvaluatesAStepOnce) {
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, &source_, evaluations_, 1);
+  make_run(source_, &source_);
   RunProgress progress;
   progress.step = 2;
   std::vector<std::string> stages;
@@ -103,8 +98,7 @@ TEST_F(OneRun, EvaluatesAndSavesWhenItIsDue) {
   config_.output.metrics_every = 4;
   begin(source_);
   const OddSource test(config_);
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, &test, evaluations_, 1);
+  make_run(source_, &test);
   trace_.reset_totals();
   RunProgress progress;
   run_->train(progress, 7, stop_);
@@ -123,47 +117,10 @@ TEST_F(OneRun, EvaluatesAndSavesWhenItIsDue) {
   }
 }
 
-/// The bytes that two ranks send in five steps.
-std::vector<int64_t> sent_in_steps(bool evaluates) {
-  World world(nullptr, nullptr);
-  const testing::TemporaryFolder folder;
-  RunConfig config = odd_model();
-  config.device = DeviceKind::kCpu;
-  shard_by(config, Strategy::kRow);
-  config.eval.every_steps = 2;
-  config.data.workers = 1;
-  const Plan plan = make_plan(config, 2);
-  std::vector<int64_t> sent(2);
-  run_on_threads(2, [&](Communicator& comm) {
-    TestRank rank(comm, config);
-    Trainer trainer(rank.context, *rank.ops, config, plan, true);
-    JobLocks locks(comm);
-    RunDirectory directory(comm, folder.path());
-    directory.start("", "");
-    EvaluationHistory evaluations(BestMetric::kNone);
-    const OddSource source(config, comm.rank(), 2);
-    const StopSignal stop;
-    TrainingRun run(rank.context, world, locks, config, plan, trainer, directory, source,
-                    evaluates ? &source : nullptr, evaluations, 1);
-    RunProgress progress;
-    run.train(progress, 5, stop);
-    EXPECT_EQ(evaluations.has(4), evaluates);
-    sent[static_cast<size_t>(comm.rank())] = progress.sent.by_embeddings;
-  });
-  return sent;
-}
-
-TEST(TrainingRunOfRanks, CountsNothingThatEvaluationsSend) {
-  const std::vector<int64_t> sent = sent_in_steps(false);
-  EXPECT_GT(sent[0], 0);
-  EXPECT_EQ(sent_in_steps(true), sent);
-}
-
 TEST_F(OneRun, MakesUpForAnEvaluationThatWasDue) {
   config_.eval.every_steps = 2;
   const OddSource test(config_);
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, &test, evaluations_, 1);
+  make_run(source_, &test);
   RunProgress progress;
   progress.step = 4;
   progress.samples = 72;
@@ -179,8 +136,7 @@ TEST_F(OneRun, DoesNotGoOnIfTheEvaluationThatWasDueIsEnough) {
   config_.eval.every_steps = 2;
   config_.eval.stop_at_auc = 1e-6;
   const OddSource test(config_);
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, &test, evaluations_, 1);
+  make_run(source_, &test);
   RunProgress progress;
   progress.step = 4;
   run_->train(progress, 7, stop_);
@@ -190,8 +146,7 @@ TEST_F(OneRun, DoesNotGoOnIfTheEvaluationThatWasDueIsEnough) {
 
 TEST_F(OneRun, EvaluatesTheSlicesOfAFeature) {
   config_.eval.slice_by = "left";
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, &source_, evaluations_, 1);
+  make_run(source_, &source_);
   RunProgress progress;
   progress.step = 2;
   run_->evaluate_now(progress, stop_);
@@ -201,8 +156,7 @@ TEST_F(OneRun, EvaluatesTheSlicesOfAFeature) {
 
 TEST_F(OneRun, MeasuresItsThreadsAndItsWaits) {
   config_.data.workers = 0;  // steps wait for all of the reading
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, nullptr, evaluations_, 1'000'000);
+  make_run(source_, nullptr, 1'000'000);
   RunProgress progress;
   run_->train(progress, 3, stop_);
   EXPECT_GT(progress.wait_seconds, 0);
@@ -248,8 +202,7 @@ TEST_F(OneRun, EndsWithTheFirstOfTooManyEvaluationsWithoutABetterOne) {
   config_.train.dense_optimizer.lr = config_.train.sparse_optimizer.lr = 0;  // all are equal
   begin(source_);
   const OddSource test(config_);
-  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                       directory_, source_, &test, evaluations_, 1);
+  make_run(source_, &test);
   RunProgress progress;
   run_->train(progress, 9, stop_);
   EXPECT_EQ(progress.step, 3);
