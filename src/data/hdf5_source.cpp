@@ -93,7 +93,7 @@ void Hdf5Source::load(int64_t t, Batch& batch) const {
   try {
     gather(scratch->places, batch);
   } catch (const Error&) {
-    // A file that was cut short has zeros in the place of values.
+    // A file that was cut short has zeros in the place of values. check_whole() reports it.
     check_whole(*scratch);
     throw;
   }
@@ -122,6 +122,7 @@ void Hdf5Source::find_places(const Batch& batch, Range positions, Scratch& scrat
   scratch.places.resize(b);
   order_.samples_at(batch.epoch, positions, scratch.samples);
   const std::vector<int64_t>& starts = dataset_.starts();
+  // With one file, every sample is in it.
   scratch.files.assign(starts.size() - 1, starts.size() == 2);
   if (starts.size() == 2) {
     for (size_t i = 0; i < b; ++i) scratch.places[i] = {0, scratch.samples[i]};

@@ -140,8 +140,8 @@ class AllToAllPooling final : public BagPooling {
       }
       if (copy.rows > 0) copies.push_back(copy);
     });
-    // Apart from the copies to E: a device would have to take them for copies to the same place,
-    // one launch after another.
+    // A call of its own, because rounded_ reads these sums. In one call a device would have to
+    // order them as it orders copies to the same place, one launch after another.
     if (!rounded_.empty()) ops_.copy_blocks(summed_copies_);
     copies_.insert(copies_.end(), rounded_.begin(), rounded_.end());
     ops_.copy_blocks(copies_);
@@ -383,7 +383,7 @@ class AllToAllPooling final : public BagPooling {
   std::unique_ptr<NodeExchange> node_;      ///< null if no node adds partial vectors
   const RoutedBatch* summing_ = nullptr;    ///< its partial vectors are on their way
   const RoutedBatch* receiving_ = nullptr;  ///< its gradients are on their way to the owners
-  std::vector<Pending> pending_;            ///< by part; gradients are the first
+  std::vector<Pending> pending_;            ///< by part; gradients use the first
   int64_t pooled_bytes_ = 0;
   int64_t gradient_bytes_ = 0;
 };

@@ -94,7 +94,7 @@ class IdBuckets {
   std::vector<int64_t> returned_;
   std::vector<Chunk> chunks_;
   std::vector<Tally> tallies_;
-  std::vector<int32_t> pieces_;   ///< by position of the id
+  std::vector<int32_t> pieces_;   ///< of TableCuts, by position of the id
   std::vector<int32_t> samples_;  ///< of ids, by bucket
 };
 

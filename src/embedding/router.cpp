@@ -86,7 +86,8 @@ void Router::route(const LocalBags& bags, PackedIds* packed) {
   reserve(bags, scans_, transfer, destinations_);
   check_and_copy_ids(layout_, bags, scans_, threads, destinations_);
   encode(bags, scans_, transfer);
-  // A local router's ids are those that the requester keeps.
+  // A local router's ids are the requester's. With cached rows they become slots first. Then
+  // arrive() sends them.
   if (!placement_) transfer.batch.requester.staging().send(*copies_);
   transfer.pending = start_sizes(transfer);
   transfer.stage = Stage::kSizes;

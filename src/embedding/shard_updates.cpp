@@ -22,7 +22,8 @@ void ShardUpdates::sort(const RoutedBatch& batch, Ops& ops) {
   }
   segments_.reserve(capacities_);
   updates_.clear();
-  for (const OwnedShard& shard : tables_.shards()) {  // column shards of a slice share its segments
+  // Column shards of a slice share its segments, so ids are sorted for the first of them only.
+  for (const OwnedShard& shard : tables_.shards()) {
     if (static_cast<size_t>(shard.slice) != updates_.size()) continue;
     updates_.push_back(update_of(shard, batch));
   }

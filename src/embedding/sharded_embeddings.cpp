@@ -210,6 +210,7 @@ void ShardedEmbeddings::start_backward() {
   const RoutedBatch& batch = parts_->router->oldest();
   const bool sorted = parts_->sorted;
   parts_->pooling->start_backward(batch, de);
+  // Without a side stream ids are sorted here, while gradients travel.
   if (!sorted) parts_->replicas.sort(batch, parts_->ops);
   await_sort();
   parts_->replicas.start(batch, de);

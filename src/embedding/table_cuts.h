@@ -15,7 +15,8 @@ struct Target {
   bool all_rows = false;  ///< it has all rows, so it receives the bags unchanged
 };
 
-/// A table's rows cut at every slice border, and the slices that hold each piece.
+/// A table's rows cut at every slice border, and the slices that hold each piece. A piece here is
+/// an interval of rows. The pieces of OwnerSide are bags.
 struct TableCuts {
   std::vector<int64_t> cuts;  ///< [pieces + 1], from 0 to rows
   std::vector<Target> targets;

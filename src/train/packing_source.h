@@ -8,7 +8,8 @@
 
 namespace dlrm {
 
-/// The batches of another source. The thread that loads one also packs its ids.
+/// The batches of another source. The thread that loads one also packs its ids, if devices exchange
+/// ids. Otherwise pack() does nothing.
 class PackingSource final : public BatchSource {
  public:
   PackingSource(const BatchSource& source, const ShardedEmbeddings& embeddings)

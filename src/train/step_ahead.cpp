@@ -3,6 +3,7 @@
 namespace dlrm {
 namespace {
 
+/// Routes until `depth` batches follow that of the next step.
 void route_ahead(Trainer& trainer, int depth, const NextBatch& next) {
   while (trainer.routed() <= depth) {
     const Batch* batch = next();

@@ -120,6 +120,7 @@ void Trainer::start_step(int64_t step, bool stop_requested) {
 }
 
 StepResult Trainer::finish_step() {
+  // A synchronous device has finished the status in TrainingStep::train().
   if (runs_asynchronously()) {
     const Span span(context_.trace, "device");
     status_->send(step_->progress());

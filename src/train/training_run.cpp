@@ -59,8 +59,8 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   const SentBytes sent_before = sent_bytes();
   evaluations_sent_ = {};
   int64_t next_step = progress.step;  // the step of the batch that is routed next
-  int64_t route_limit = 0;
   // Training and evaluation share a queue, so no batch is routed past an evaluation.
+  int64_t route_limit = 0;  // batches from this one on are not routed yet
   const NextBatch next = [&]() -> const Batch* {
     if (next_step >= route_limit) return nullptr;
     const Span span(context_.trace, "data");

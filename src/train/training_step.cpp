@@ -41,7 +41,7 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
   // On an asynchronous device the host does not know the loss yet. Trainer::finish_step() sends it.
   if (!asynchronous_) status_.send(progress_);
   launch(StepHalf::kBackward, [&] {
-    // A fused update changes weights during the backward pass, so the loss is checked before it.
+    // On one CPU rank backward also updates the weights. So the loss is checked before it.
     if (model_.parameters().begin_fused_update(now.dense)) status_.finish();
     stage(clock, "backward", [&] {
       model_.backward_top(progress_);

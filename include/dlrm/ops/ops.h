@@ -31,7 +31,7 @@
   DLRM_PARAMETER_OPERATIONS(X)
 
 // Operations that Ops composes from others, or implements as loops over memory that the host can
-// read. An execution may override them.
+// read. The files of src/ops itself define them. An execution may override them.
 #define DLRM_SEQUENCES(X)   \
   DLRM_LINEAR_SEQUENCES(X)  \
   DLRM_ID_LIST_SEQUENCES(X) \

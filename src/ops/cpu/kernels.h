@@ -60,8 +60,9 @@ struct LayerBackward {
   float* s2 = nullptr;
 };
 
-/// Vector code for one instruction set. Each entry computes a range of rows, bags or runs in the
-/// calling thread. None allocates. Matrices are fp32 or bf16 unless an entry says otherwise.
+/// Vector code for one instruction set. The *_body.h files define the entries. Each one computes a
+/// range of rows, bags or runs in the calling thread. None allocates. Matrices are fp32 or bf16
+/// unless an entry says otherwise.
 struct Kernels {
   const char* name;
 
