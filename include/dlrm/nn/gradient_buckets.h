@@ -41,7 +41,7 @@ class GradientBuckets {
 
   Context& context_;
   Stream* const side_;
-  std::unique_ptr<Event> forked_, joined_;  // with side_
+  std::unique_ptr<Event> forked_, joined_;  // events between the main stream and side_
   std::function<Pending(View<float>)> start_sum_;
   View<float> gradients_;
   int64_t before_ = 0;           // elements that are not of tensors
