@@ -1,6 +1,4 @@
 // Batches whose rows do not fit a fast tier: every rank gives the same error, whichever needs most.
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 #include "training.h"
@@ -55,7 +53,7 @@ class RefusedBatches : public ::testing::TestWithParam<const char*> {
       add_grid(plan, options_.tables, t, 1, 1, t);
       if (c.is_cached[static_cast<size_t>(t)]) plan.shards.back().tier = MemoryTier::kCached;
     }
-    run_on_threads(kRanks, [&](Communicator& comm) {
+    const auto refuse_on = [&](Communicator& comm) {
       Rank rank(comm);
       ShardedEmbeddings embeddings(rank.context, *rank.ops, options_, plan);
       int routed = 0;
@@ -69,18 +67,15 @@ class RefusedBatches : public ::testing::TestWithParam<const char*> {
       for (int t = 0; t < small && !in_first_window; ++t, fill()) {
         train(embeddings, comm, t, kSamples, 0.1);
       }
-      std::string error = "none";
-      try {
-        embeddings.await_ids();
-      } catch (const RowsDoNotFit& refused) {
-        error = refused.what();
+      await_refusal(embeddings, comm, [&](const RowsDoNotFit& refused) {
         EXPECT_EQ(refused.code(), code);
-      }
-      EXPECT_EQ(error, std::string("memory.cached.fast: too small for the rows of a batch; ") +
-                           c.size + " would do")
-          << "rank " << comm.rank();
-      comm.barrier();
-    });
+        EXPECT_EQ(std::string(refused.what()),
+                  std::string("memory.cached.fast: too small for the rows of a batch; ") + c.size +
+                      " would do")
+            << "rank " << comm.rank();
+      });
+    };
+    EXPECT_THROW(run_on_threads(kRanks, refuse_on), RowsDoNotFit);
   }
 
   EmbeddingOptions options_;

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "dlrm/comm/context.h"
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/device/transfer.h"
@@ -39,6 +41,22 @@ inline Tables odd_tables(Pooling pooling) {
   return {table_of("plain", 37, 5, {1}, pooling), table_of("shared", 101, 7, {1, 4, 2}, pooling),
           table_of("tiny", 2, 3, {2}, pooling),   table_of("wide", 11, 18, {3}, pooling),
           table_of("one", 1, 1, {1}, pooling),    table_of("long", 2000, 4, {2, 5}, pooling)};
+}
+
+/// Awaits the ids of a batch that all ranks refuse. Calls seen(error), and throws it again once all
+/// ranks have seen theirs: ranks give up an exchange that others never start only while an error
+/// is thrown.
+template <class Seen>
+void await_refusal(ShardedEmbeddings& embeddings, Communicator& comm, const Seen& seen) {
+  try {
+    embeddings.await_ids();
+    ADD_FAILURE() << "no batch was refused";
+  } catch (const RowsDoNotFit& refused) {
+    seen(refused);
+    comm.barrier();
+    throw;
+  }
+  comm.barrier();
 }
 
 inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimizer) {
