@@ -123,7 +123,8 @@ TEST(Prefetcher, AWorkerThatIsAheadLoadsSeveralBatchesAtOnce) {
     for (int tries = 0; tries < 20000 && source.loads < loads; ++tries) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // of the last one, and of others
+    // The last one ends, others would be loaded, and the worker begins to wait.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     EXPECT_EQ(source.loads, loads);
   };
   expect_loads(8);
