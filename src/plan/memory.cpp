@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <variant>
 
 #include "dlrm/plan/cache_size.h"
@@ -10,19 +9,13 @@
 
 #include "exchange.h"
 #include "gpu_memory.h"
+#include "numbers.h"
 
 namespace dlrm {
 namespace {
 
-double real(int64_t value) { return static_cast<double>(value); }
-double real(size_t value) { return static_cast<double>(value); }
-
 /// Buffers of lists whose lengths depend on the ids have room for a quarter more.
 constexpr double kGrowth = 1.25;
-
-double sum_of(const std::vector<int64_t>& values) {
-  return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
-}
 
 /// The vectors of a sample that the owner of some rows returns: for every bag, and for those that
 /// have an id there.
