@@ -102,6 +102,8 @@ function(dlrm_test name)
   dlrm_precompiled(${name}_test test)
   if(T_UNITY)
     set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${T_UNITY})
+    set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/open_files.cpp PROPERTIES
+      SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
   target_compile_options(${name}_test PRIVATE ${DLRM_TEST_FLAGS})
   target_include_directories(${name}_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
