@@ -47,14 +47,6 @@ function(dlrm_cold)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1)
 endfunction()
 
-# dlrm_counted(TARGET): with DLRM_COVERAGE its lines are counted. Threads count the same lines.
-function(dlrm_counted target)
-  if(DLRM_COVERAGE)
-    target_compile_options(${target} PRIVATE --coverage -fprofile-update=atomic -O1)
-    target_link_options(${target} PUBLIC --coverage)
-  endif()
-endfunction()
-
 # dlrm_module(NAME [OF_PROGRAM] DEPS modules... LIBS libraries...): the static library dlrm_NAME from src/NAME/*.cpp
 # and src/NAME/*/*.cpp, of cuda/ and nccl/ what cuda.cmake says. Files named *_avx2.cpp and
 # *_avx512*.cpp are compiled for that instruction set and entered only after a check at run time.
@@ -87,7 +79,6 @@ function(dlrm_module name)
     target_link_libraries(dlrm_${name} PUBLIC dlrm_${dep})
   endforeach()
   target_link_libraries(dlrm_${name} PUBLIC ${M_LIBS})
-  dlrm_counted(dlrm_${name})
   if(M_OF_PROGRAM)
     target_include_directories(dlrm_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
   else()

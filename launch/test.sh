@@ -128,7 +128,7 @@ whole() {
 # of their cases, which other tests have.
 readonly slow="CheckpointIndexTest.NoChangedField*:FirstBadRow.*:TwoCheckpoints.EveryFlippedBit*:\
 DatasetFile.ChangedValues*:Hdf5Source.AnEpoch*:EpochOrder.*:DatasetChecksums.AChangedBit*:\
-*/RunOnADevice.ARunTakes*:*/RunOnADevice.*EvenIfOther*:Start.*:FolderUse.*:SharedFolders.*:Stopping.*:\
+*/RunOnADevice.*EvenIfOther*:Start.*:FolderUse.*:SharedFolders.*:Stopping.*:\
 Planning.*:ScannedData.*:Install.*:*/GpuStep.RowsOfHost*:*/CachedRows.*/2?"
 
 # What whole leaves out.
@@ -157,7 +157,7 @@ rest() {
   # Without GPU code only the stubs differ, and what programs say if they are asked for a GPU.
   part "cpu: build" build cpu programs dlrm-bench {bench,device,end_to_end}_test &&
     GTEST_FILTER="-$slow" part "cpu: tests" run cpu -L '^(device|end_to_end|bench)$' \
-      -E '^(data_tools|docs|nodes|bench.programs|end_to_end.(counted|failing|provoked_[fr]))'
+      -E '^(data_tools|docs|nodes|bench.programs|end_to_end.(failing|refused))'
   has_nvcc || return
   # Kernels are compiled once, in the libraries. Tests that need a GPU compile as for the emulator.
   part "cuda: build" build cuda dlrm-{train,bench,preflight} {device,ops}_test && {

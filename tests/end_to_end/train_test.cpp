@@ -130,11 +130,6 @@ TEST_F(Training, TheExchangeMovesTheBytesThatThePlanPredicts) {
   }
 }
 
-TEST_F(Training, CheckComparesEveryOperationWithTheReference) {
-  const Outcome outcome = train(2, "--check --set train.steps=3");
-  EXPECT_EQ(outcome.code, 0) << outcome.errors;
-}
-
 TEST_F(Training, Bf16TrainsNearFp32) {
   // With larger rates small differences grow from step to step.
   const std::string rates =
