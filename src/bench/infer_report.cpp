@@ -82,7 +82,8 @@ std::string to_json(const InferOptions& options, const InferResult& result) {
     for (size_t i = 0; i < options.rates.size(); ++i) {
       OrderedJson& point = to["rates"].emplace_back(point_json(model.rates[i]));
       // JSON has no infinity.
-      point["rate"] = std::isfinite(options.rates[i]) ? OrderedJson(options.rates[i]) : OrderedJson("max");
+      point["rate"] =
+          std::isfinite(options.rates[i]) ? OrderedJson(options.rates[i]) : OrderedJson("max");
     }
   }
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";

@@ -8,7 +8,6 @@
 namespace dlrm {
 namespace {
 
-
 Schema<SyntheticConfig> synthetic_schema() {
   using S = SyntheticConfig;
   Schema<S> schema;

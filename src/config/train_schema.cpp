@@ -8,7 +8,6 @@
 namespace dlrm {
 namespace {
 
-
 Schema<WireConfig> wire_schema() {
   using W = WireConfig;
   Schema<W> schema;

@@ -22,7 +22,7 @@ struct ListRoom {
   double ids = 0, bags = 0;
 };
 ListRoom room_of(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t samples,
-             int sources) {
+                 int sources) {
   ListRoom room;
   const double lists = real(std::clamp<int64_t>(samples, 1, sources)),
                local = real(samples) / lists;
