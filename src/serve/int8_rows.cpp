@@ -63,7 +63,7 @@ void pool_int8_bags(View<const Int8Bags> groups, int threads) {
       parts.push_back({&g, b, std::min(b + kPart, g.bags)});
     }
   }
-  const int used = static_cast<int>(std::clamp<int64_t>(work / kGrain, 1, threads));
+  const int used = work < 2 * kGrain ? 1 : threads;
 #pragma omp parallel for schedule(static) num_threads(used) if (used > 1)
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i + 1 < parts.size()) fetch(parts[i + 1]);
