@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace dlrm::testing {
+namespace dlrm::test {
 
 constexpr int kAny = -1;
 
@@ -73,4 +73,4 @@ inline std::string in_process_with(const Refusals& refusals,
 /// Without a new thread.
 inline const Refusals kNoThreads{{SYS_clone, EAGAIN}, {SYS_clone3, EAGAIN}};
 
-}  // namespace dlrm::testing
+}  // namespace dlrm::test

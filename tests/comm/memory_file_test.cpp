@@ -20,9 +20,9 @@ namespace dlrm::comm {
 namespace {
 
 constexpr size_t kBytes = 1 << 16;
-using testing::in_process_with;
-using testing::Refusal;
-using testing::Refusals;
+using test::in_process_with;
+using test::Refusal;
+using test::Refusals;
 
 /// The number of the next descriptor. It is higher after one stayed open.
 int next_descriptor() {

@@ -196,7 +196,7 @@ std::string error_of_exchange(const DeviceRank& rank, Stream& stream) {
   return "";
 }
 
-using Calls = std::vector<std::string>;
+using CallNames = std::vector<std::string>;
 
 TEST(NcclFailure, ARefusedCallClosesItsGroupAndAbortsBeforeItThrows) {
   FakeNccl::refused_sender = 0;
@@ -206,7 +206,7 @@ TEST(NcclFailure, ARefusedCallClosesItsGroupAndAbortsBeforeItThrows) {
     const std::string error_text = error_of_exchange(rank, *stream);
     if (rank.host.rank() == 1) return;
     EXPECT_EQ(FakeNccl::take_calls(),
-              (Calls{"group start", "refused send", "group end", "abort", "abort"}));
+              (CallNames{"group start", "refused send", "group end", "abort", "abort"}));
     throw run_error("{}", error_text);
   });
   FakeNccl::refused_sender = -1;
@@ -225,7 +225,7 @@ TEST(NcclFailure, LaterCallsThrowTheFailureAgainWithoutCallingNccl) {
     EXPECT_THROW(earlier.poll(), Error);
     EXPECT_EQ(error_of_exchange(rank, *stream), error_text);
     EXPECT_THROW(rank.wire.check_alive(), Error);
-    EXPECT_EQ(FakeNccl::take_calls(), Calls{});
+    EXPECT_EQ(FakeNccl::take_calls(), CallNames{});
     throw run_error("{}", error_text);
   });
   FakeNccl::refused_sender = -1;
@@ -270,10 +270,10 @@ TEST(NcclFailure, APeersFailureAbortsThisRanksKernels) {
     if (rank.host.rank() == 1) throw run_error("rank one is unwell");
     FakeNccl::take_calls();
     EXPECT_EQ(error_of_exchange(rank, *stream), "peer lost");
-    const Calls calls = FakeNccl::take_calls();
+    const CallNames calls = FakeNccl::take_calls();
     EXPECT_EQ(calls.back(), "abort");
     EXPECT_EQ(error_of_exchange(rank, *stream), "peer lost");
-    EXPECT_EQ(FakeNccl::take_calls(), Calls{});
+    EXPECT_EQ(FakeNccl::take_calls(), CallNames{});
   });
   EXPECT_EQ(what, "rank one is unwell");
 }
@@ -334,7 +334,7 @@ struct ExchangesAtItsEnd {
       const std::unique_ptr<Stream> stream = rank.device.make_stream();
       EXPECT_EQ(error_of_exchange({rank.host, *wire, rank.device}, *stream), "");
     }
-    const Calls calls = FakeNccl::take_calls();
+    const CallNames calls = FakeNccl::take_calls();
     EXPECT_EQ(std::count(calls.begin(), calls.end(), "abort"), 0);
   }
 };

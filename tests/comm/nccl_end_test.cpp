@@ -25,13 +25,13 @@ namespace {
 using dlrm::test::DeviceRank;
 using dlrm::test::run_nccl;
 
-using Calls = std::vector<std::string>;
-const Calls kEnd = {"finalize", "finalize", "destroy", "destroy"};  // of two lanes
-const Calls kAbort = {"abort", "abort"};
+using CallNames = std::vector<std::string>;
+const CallNames kEnd = {"finalize", "finalize", "destroy", "destroy"};  // of two lanes
+const CallNames kAbort = {"abort", "abort"};
 
 /// The calls of this thread since the last time, without groups.
-Calls take_ends() {
-  Calls calls = FakeNccl::take_calls();
+CallNames take_ends() {
+  CallNames calls = FakeNccl::take_calls();
   std::erase_if(calls, [](const std::string& call) { return call.find("group") == 0; });
   return calls;
 }
@@ -135,7 +135,7 @@ TEST(NcclEnd, WaitsForGraphsForALimitedTime) {
     std::unique_ptr<Graph> graph = stream->end_capture();
     take_ends();
     session.reset();
-    Calls calls = take_ends();
+    CallNames calls = take_ends();
     EXPECT_EQ(std::count(calls.begin(), calls.end(), "abort that waits for graphs"), 1);
     EXPECT_EQ(std::count(calls.begin(), calls.end(), "destroy"), 0);
     graph.reset();
@@ -224,7 +224,7 @@ TEST(NcclEnvironment, RanksWithHostIdsOfTheirOwnMayShareAGpu) {
 
 TEST(NcclEnd, CallsAreMadeByTheCallerIfNoThreadIsLeft) {
   const std::string made =
-      testing::in_process_with(testing::kNoThreads, [caller = std::this_thread::get_id()] {
+      test::in_process_with(test::kNoThreads, [caller = std::this_thread::get_id()] {
         std::string calls;
         const auto call = [&] {
           calls += caller == std::this_thread::get_id() ? "own " : "other ";

@@ -71,14 +71,14 @@ float sum_by_ranks(const NodeLayout& nodes, size_t i) {
   return rounded(all);
 }
 
-struct Sum {
+struct NodeSum {
   std::vector<float> values;  ///< of rank 0; the same on all ranks
   double foreign_bytes = 0;   ///< sent from node to node
 };
 
 /// A sum of `count` values over ranks on `nodes`, with a bf16 wire.
-Sum sum_on_nodes(const std::vector<int>& nodes, size_t count) {
-  Sum result;
+NodeSum sum_on_nodes(const std::vector<int>& nodes, size_t count) {
+  NodeSum result;
   run_on_threads(static_cast<int>(nodes.size()), [&](Communicator& threads) {
     OnNodes host(threads.duplicate(), nodes);
     const std::shared_ptr<Device> device = make_cuda_device(0);
@@ -111,7 +111,7 @@ class NcclNodes : public testing::TestWithParam<std::vector<int>> {};
 TEST_P(NcclNodes, ABf16SumAddsWithinNodesFirst) {
   const NodeLayout nodes(View<const int>(GetParam()), 0);
   for (const size_t count : {1, 5, 1000, 12345}) {
-    const Sum sum = sum_on_nodes(GetParam(), count);
+    const NodeSum sum = sum_on_nodes(GetParam(), count);
     for (size_t i = 0; i < count; ++i) {
       ASSERT_EQ(sum.values[i], sum_by_nodes(nodes, i)) << i << " of " << count;
     }
@@ -135,7 +135,7 @@ TEST(NcclNodesOfOtherSizes, AddInRankOrder) {
   for (const std::vector<int>& names : {std::vector{0, 0, 1, 1, 1}, std::vector{0, 0, 1},
                                         std::vector{0, 1, 2}, std::vector{0, 0, 0}}) {
     const NodeLayout nodes(View<const int>(names), 0);
-    const Sum sum = sum_on_nodes(names, 1000);
+    const NodeSum sum = sum_on_nodes(names, 1000);
     for (size_t i = 0; i < 1000; ++i) ASSERT_EQ(sum.values[i], sum_by_ranks(nodes, i)) << i;
   }
 }

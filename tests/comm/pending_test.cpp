@@ -9,7 +9,7 @@
 namespace dlrm {
 namespace {
 
-struct Calls {
+struct CallCounts {
   int polls = 0;
   int abandoned = 0;
 };
@@ -17,21 +17,21 @@ struct Calls {
 /// A call that is done after some polls; 0: never.
 class CountedCall final : public Pending::State {
  public:
-  CountedCall(Calls& calls, int polls, bool earlier_was_abandoned)
+  CountedCall(CallCounts& calls, int polls, bool earlier_was_abandoned)
       : calls_(calls), polls_(polls), earlier_was_abandoned_(earlier_was_abandoned) {}
   bool poll() override { return ++calls_.polls == polls_; }
   bool abandoned() const override { return earlier_was_abandoned_; }
   void abandon() override { ++calls_.abandoned; }
 
  private:
-  Calls& calls_;
+  CallCounts& calls_;
   const int polls_;
   const bool earlier_was_abandoned_;
 };
 
 /// What happens to a call that an error destroys.
-Calls destroyed_by_an_error(int polls, bool earlier_was_abandoned) {
-  Calls calls;
+CallCounts destroyed_by_an_error(int polls, bool earlier_was_abandoned) {
+  CallCounts calls;
   try {
     const Pending pending(std::make_unique<CountedCall>(calls, polls, earlier_was_abandoned));
     throw std::runtime_error("of this rank");
@@ -41,26 +41,26 @@ Calls destroyed_by_an_error(int polls, bool earlier_was_abandoned) {
 }
 
 TEST(APendingCall, IsAbandonedAfterAWhileIfAnErrorDestroysIt) {
-  const Calls calls =
+  const CallCounts calls =
       destroyed_by_an_error(0, false);  // this test ends, although the call does not
   EXPECT_EQ(calls.abandoned, 1);
   EXPECT_GT(calls.polls, 1);
 }
 
 TEST(APendingCall, IsAbandonedAtOnceIfAnEarlierOneWas) {
-  const Calls calls = destroyed_by_an_error(0, true);
+  const CallCounts calls = destroyed_by_an_error(0, true);
   EXPECT_EQ(calls.abandoned, 1);
   EXPECT_EQ(calls.polls, 1);
 }
 
 TEST(APendingCall, EndsInTimeEvenIfAnErrorDestroysIt) {
-  const Calls calls = destroyed_by_an_error(3, false);
+  const CallCounts calls = destroyed_by_an_error(3, false);
   EXPECT_EQ(calls.abandoned, 0);
   EXPECT_EQ(calls.polls, 3);
 }
 
 TEST(APendingCall, IsAwaitedIfNoErrorDestroysIt) {
-  Calls calls;
+  CallCounts calls;
   { const Pending pending(std::make_unique<CountedCall>(calls, 3, true)); }
   EXPECT_EQ(calls.abandoned, 0);
   EXPECT_EQ(calls.polls, 3);
@@ -68,7 +68,7 @@ TEST(APendingCall, IsAwaitedIfNoErrorDestroysIt) {
 
 TEST(APendingCall, IsAwaitedBeforeAnotherOneTakesItsPlace) {
   for (const bool another : {false, true}) {
-    Calls first, second;
+    CallCounts first, second;
     Pending pending(std::make_unique<CountedCall>(first, 3, false));
     pending = another ? Pending(std::make_unique<CountedCall>(second, 2, false)) : Pending();
     EXPECT_EQ(first.polls, 3);
@@ -83,7 +83,7 @@ TEST(APendingCall, IsAwaitedBeforeAnotherOneTakesItsPlace) {
 /// A call that fails at a poll.
 class FailingCall final : public Pending::State {
  public:
-  FailingCall(Calls& calls, int polls) : calls_(calls), polls_(polls) {}
+  FailingCall(CallCounts& calls, int polls) : calls_(calls), polls_(polls) {}
   bool poll() override {
     if (++calls_.polls == polls_) throw std::runtime_error("of the call");
     return false;
@@ -91,12 +91,12 @@ class FailingCall final : public Pending::State {
   void abandon() override { ++calls_.abandoned; }
 
  private:
-  Calls& calls_;
+  CallCounts& calls_;
   const int polls_;
 };
 
 TEST(APendingCall, ThatFailsThrowsOnceAndIsDone) {
-  Calls calls;
+  CallCounts calls;
   Pending pending(std::make_unique<FailingCall>(calls, 2));
   EXPECT_FALSE(pending.poll());
   EXPECT_FALSE(pending.done());
@@ -111,7 +111,7 @@ TEST(APendingCall, ThatFailsThrowsOnceAndIsDone) {
 }
 
 TEST(APendingCall, ThatFailsWhileItIsDestroyedIsForgotten) {
-  Calls calls;
+  CallCounts calls;
   { const Pending pending(std::make_unique<FailingCall>(calls, 3)); }
   EXPECT_EQ(calls.polls, 3);
   try {
@@ -124,7 +124,7 @@ TEST(APendingCall, ThatFailsWhileItIsDestroyedIsForgotten) {
 }
 
 TEST(APendingCall, IsStillPendingAfterItWasMoved) {
-  Calls calls;
+  CallCounts calls;
   Pending from(std::make_unique<CountedCall>(calls, 4, false));
   Pending to(std::move(from));
   EXPECT_TRUE(from.poll());

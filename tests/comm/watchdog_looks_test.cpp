@@ -14,7 +14,7 @@
 namespace dlrm::comm {
 namespace {
 
-constexpr double kTimeout = 0.08;
+constexpr double kShortTimeout = 0.08;
 constexpr auto kApart = std::chrono::milliseconds(22);  // an interval is 20 ms
 constexpr int kMany = 12;                               // more than a timeout and two looks
 
@@ -42,7 +42,7 @@ TEST(WatchdogLooks, BothThatFindAReasonFollowOneAnother) {
   const Trace trace;
   Monitor monitor;
   Watchdog watchdog(0, 2, nullptr, monitor);
-  watchdog.start(kTimeout, trace);
+  watchdog.start(kShortTimeout, trace);
   EXPECT_FALSE(watchdog.check());
   const auto progress = [&] { monitor.count_progress(); };
   // The fifth look after a report is the first that finds a reason. Another report follows it.
@@ -58,7 +58,7 @@ TEST(WatchdogLooks, ARankOtherThanZeroJudgesNobodyWhileRankZeroIsHeard) {
   for (const int rank : {1, 2}) {
     Monitor monitor;
     Watchdog watchdog(rank, 4, nullptr, monitor);
-    watchdog.start(kTimeout, trace);
+    watchdog.start(kShortTimeout, trace);
     watchdog.check();
     EXPECT_EQ(quiet_looks(watchdog, kMany,
                           [&] {
@@ -80,7 +80,7 @@ TEST(WatchdogLooks, ACallOrANewStageIsProgress) {
     Monitor monitor;
     Trace trace;
     Watchdog watchdog(0, 1, nullptr, monitor);
-    watchdog.start(kTimeout, trace);
+    watchdog.start(kShortTimeout, trace);
     watchdog.check();
     std::optional<Span> span;
     const int quiet = quiet_looks(watchdog, kMany, [&] {
@@ -103,8 +103,8 @@ TEST(WatchdogLooks, ASecondStartReplacesTimeoutAndTrace) {
   Watchdog watchdog(0, 1, nullptr, monitor);
   watchdog.start(1000, first);
   EXPECT_EQ(quiet_looks(watchdog, kMany), kMany);
-  watchdog.start(kTimeout, second);
-  EXPECT_EQ(watchdog.timeout(), kTimeout);
+  watchdog.start(kShortTimeout, second);
+  EXPECT_EQ(watchdog.timeout(), kShortTimeout);
   std::optional<Alarm> alarm;
   EXPECT_LT(quiet_looks(
                 watchdog, 100, [] {}, &alarm),
@@ -127,7 +127,7 @@ TEST(WatchdogLooks, AFailureCountsAtTheNextReport) {
   EXPECT_FALSE(watchdog.check());
   source.text = "the network is down";
   EXPECT_FALSE(watchdog.check()) << "no report is due before a second has passed";
-  watchdog.start(kTimeout, trace);
+  watchdog.start(kShortTimeout, trace);
   std::optional<Alarm> alarm;
   EXPECT_EQ(quiet_looks(
                 watchdog, 3, [&] { monitor.count_progress(); }, &alarm),

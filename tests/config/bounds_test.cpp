@@ -205,7 +205,7 @@ TEST(ConfigBounds, AVariableHasALetterFirst) {
               ::testing::HasSubstr("which becomes \"a?b\": needs a path"));
 }
 
-std::string error_of(const std::string& text) {
+std::string error_of_text(const std::string& text) {
   try {
     parse_config(text, "text");
   } catch (const Error& error) {
@@ -218,7 +218,7 @@ std::string error_of(const std::string& text) {
 TEST(ConfigBounds, AliasesMakeNoTreeTooDeepToRemove) {
   std::string text = "model: [&a0 []";
   for (int i = 1; i < 200000; ++i) text += fmt::format(", &a{} [*a{}]", i, i - 1);
-  EXPECT_THAT(error_of(text + "]"), ::testing::HasSubstr("nested more than 500 deep"));
+  EXPECT_THAT(error_of_text(text + "]"), ::testing::HasSubstr("nested more than 500 deep"));
 }
 
 TEST(ConfigBounds, MergesRepeatNoMoreThanAMillionKeys) {
@@ -226,42 +226,44 @@ TEST(ConfigBounds, MergesRepeatNoMoreThanAMillionKeys) {
   for (int i = 0; i < 1100; ++i) text += fmt::format("k{}: 1, ", i);
   text += "}\nb: [";
   for (int i = 0; i < 1000; ++i) text += "{<<: *a}, ";
-  EXPECT_THAT(error_of(text + "]"), ::testing::HasSubstr("text:2: << merges more than"));
+  EXPECT_THAT(error_of_text(text + "]"), ::testing::HasSubstr("text:2: << merges more than"));
 }
 
 TEST(ConfigBounds, TablesHaveNoMoreThanAMillionInAllOfAList) {
   std::string text = "model:\n  dense_features: 1\n  top_mlp: [1]\n  tables:\n";
   text += "    - {name: a, rows: 1, features: [{name: a}, {name: b}, {name: c}]}\n";
-  EXPECT_THAT(error_of(text + "    - {name: t, rows: 1, count: 1000000}\n"),
+  EXPECT_THAT(error_of_text(text + "    - {name: t, rows: 1, count: 1000000}\n"),
               ::testing::HasSubstr("text:6: model.tables.1 makes more than 1000000 tables"));
   EXPECT_THAT(
-      error_of(text + "    - {name: t, rows: 1, count: 999999, features: [{name: d}, {name: "
-                      "e}]}\n"),
+      error_of_text(text + "    - {name: t, rows: 1, count: 999999, features: [{name: d}, {name: "
+                           "e}]}\n"),
       ::testing::HasSubstr("text:6: model.tables.1 makes more than 2000000 features"));
 }
 
 TEST(ConfigBounds, AKeyHasUpToTwoHundredLetters) {
-  EXPECT_THAT(error_of(std::string(200, 'k') + ": 1"), ::testing::HasSubstr("unknown key kkk"));
-  const std::string error = error_of("a: 1\n" + std::string(201, 'k') + ": 1");
+  EXPECT_THAT(error_of_text(std::string(200, 'k') + ": 1"),
+              ::testing::HasSubstr("unknown key kkk"));
+  const std::string error = error_of_text("a: 1\n" + std::string(201, 'k') + ": 1");
   EXPECT_EQ(error, "text:2: \"" + std::string(60, 'k') +
                        "...\" is no key: needs at most 200 characters, none of them control ones");
-  EXPECT_THAT(error_of("\"a\\nb\": 1"), ::testing::HasSubstr("\"a?b\" is no key"));
+  EXPECT_THAT(error_of_text("\"a\\nb\": 1"), ::testing::HasSubstr("\"a?b\" is no key"));
 }
 
 TEST(ConfigBounds, AliasesAreAsDeepAsWhatTheyRepeat) {
   // 400 levels below an alias that is 150 levels deep itself.
   std::string text = "a: &deep " + std::string(400, '[') + std::string(400, ']') + "\nb: ";
   text += std::string(150, '[') + "*deep" + std::string(150, ']');
-  EXPECT_THAT(error_of(text), ::testing::HasSubstr("nested more than 500 deep"));
+  EXPECT_THAT(error_of_text(text), ::testing::HasSubstr("nested more than 500 deep"));
   text = "a: &deep " + std::string(400, '[') + std::string(400, ']') + "\nb: ";
   text += std::string(50, '[') + "*deep" + std::string(50, ']');
-  EXPECT_THAT(error_of(text), ::testing::HasSubstr("unknown key a"));
+  EXPECT_THAT(error_of_text(text), ::testing::HasSubstr("unknown key a"));
 }
 
 TEST(ConfigBounds, TheDeepestTreeHasFiveHundredLevels) {
   const auto error = [](size_t around, const std::string& after) {
     std::string text = "a: &deep " + std::string(400, '[') + std::string(400, ']') + "\nb: ";
-    return error_of(text + std::string(around, '[') + "*deep" + after + std::string(around, ']'));
+    return error_of_text(text + std::string(around, '[') + "*deep" + after +
+                         std::string(around, ']'));
   };
   for (const std::string after : {"", ", x", ", [[]]"}) {
     EXPECT_THAT(error(99, after), ::testing::HasSubstr("unknown key a"));  // and the map around
@@ -274,8 +276,8 @@ TEST(ConfigBounds, AMillionKeysMayBeMerged) {
   for (int i = 0; i < 1000; ++i) text += fmt::format("k{}: 1, ", i);
   text += "}\nb: [";
   for (int i = 0; i < 1000; ++i) text += "{<<: *a}, ";
-  EXPECT_THAT(error_of(text + "]"), ::testing::HasSubstr("unknown key a"));
-  EXPECT_THAT(error_of(text + "{<<: {a: 1}}]"),
+  EXPECT_THAT(error_of_text(text + "]"), ::testing::HasSubstr("unknown key a"));
+  EXPECT_THAT(error_of_text(text + "{<<: {a: 1}}]"),
               ::testing::HasSubstr("text:2: << merges more than 1000000 keys in all"));
 }
 
@@ -287,7 +289,7 @@ TEST(ConfigBounds, AnAveragePoolMayBeAsWideAsTheEmbeddings) {
 TEST(ConfigBounds, TablesHaveNoMoreThanTwoMillionFeatures) {
   std::string text = "model:\n  dense_features: 1\n  top_mlp: [1]\n  tables: [{name: t, rows: 1, ";
   text += "count: 1000000,\n    features: [{name: a}, {name: b}, {name: c}]}]\n";
-  EXPECT_THAT(error_of(text),
+  EXPECT_THAT(error_of_text(text),
               ::testing::HasSubstr("text:5: model.tables.0 makes more than 2000000 features"));
 }
 

@@ -53,16 +53,16 @@ TEST(BackgroundThread, EverySignalThatIsBlockedStaysBlocked) {
 }
 
 TEST(BackgroundThread, SignalsAreBlockedAsBeforeIfNoneStarts) {
-  EXPECT_EQ(testing::in_process_with(testing::kNoThreads,
-                                     [] {
-                                       const std::set<int> before = blocked();
-                                       try {
-                                         background_thread([] {}).join();
-                                       } catch (const std::system_error&) {
-                                         return blocked() == before ? "as before" : "others";
-                                       }
-                                       return "a thread";
-                                     }),
+  EXPECT_EQ(test::in_process_with(test::kNoThreads,
+                                  [] {
+                                    const std::set<int> before = blocked();
+                                    try {
+                                      background_thread([] {}).join();
+                                    } catch (const std::system_error&) {
+                                      return blocked() == before ? "as before" : "others";
+                                    }
+                                    return "a thread";
+                                  }),
             "as before");
 }
 

@@ -76,13 +76,13 @@ TEST_F(Blocks, TellThatThereAreTooFewThreadsToWriteThem) {
   File file(path, File::Mode::kCreate);
   int threads = 0;
   for (;; ++threads) {
-    testing::let_threads_start(threads);
+    test::let_threads_start(threads);
     const std::string error = message([&] { BlockWriter(file, kBytes); });
     if (error.empty()) break;
     EXPECT_EQ(error,
               path + ": cannot start a thread to write it: Resource temporarily unavailable");
   }
-  testing::let_threads_start(-1);
+  test::let_threads_start(-1);
   EXPECT_GT(threads, 0);
 }
 
@@ -91,11 +91,11 @@ TEST_F(Blocks, AreNoLongerWrittenAfterAFailureWhichStays) {
   File file(folder_ + "/file", File::Mode::kCreate);
   std::atomic<bool> all_queued{false}, seen{false};
   int writes = 0;
-  const testing::SystemCalls calls(folder_, [&](const std::string& function) {
-    if (function != "pwrite") return testing::Disturbance{};
+  const test::SystemCalls calls(folder_, [&](const std::string& function) {
+    if (function != "pwrite") return test::Disturbance{};
     const bool first = ++writes == 1;
     while (!(first ? all_queued : seen)) std::this_thread::yield();
-    return first ? testing::Disturbance{EIO} : testing::Disturbance{};
+    return first ? test::Disturbance{EIO} : test::Disturbance{};
   });
   {
     BlockWriter writer(file, kBytes);

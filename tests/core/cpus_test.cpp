@@ -36,24 +36,24 @@ TEST(UsableCpus, AreAllThatTheSystemTells) {
       CPU_SET(cpu, &set);
       expected.words[static_cast<size_t>(cpu / 64)] |= uint64_t{1} << cpu % 64;
     }
-    testing::pretended_cpus = &set;
+    test::pretended_cpus = &set;
     EXPECT_EQ(usable_cpu_set().words, expected.words);
     EXPECT_EQ(usable_cpus(), static_cast<int>(told.size()));
-    testing::pretended_cpus = nullptr;
+    test::pretended_cpus = nullptr;
   }
 }
 
 TEST(UsableCpus, AreOneIfTheSystemDoesNotTell) {
-  testing::system_is_silent = true;
+  test::system_is_silent = true;
   EXPECT_EQ(usable_cpus(), 1);
-  testing::system_is_silent = false;
+  test::system_is_silent = false;
 }
 
 TEST(HostName, IsUnknownIfTheSystemDoesNotTell) {
   EXPECT_NE(host_name(), "");
-  testing::system_is_silent = true;
+  test::system_is_silent = true;
   EXPECT_EQ(host_name(), "unknown");
-  testing::system_is_silent = false;
+  test::system_is_silent = false;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 
 #include "system_calls.h"
 
-namespace dlrm::testing {
+namespace dlrm::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -140,4 +140,4 @@ TEST_F(FileSystems, ThatFailAtACallOfALockLeaveTheFolderFree) {
 }
 
 }  // namespace
-}  // namespace dlrm::testing
+}  // namespace dlrm::test

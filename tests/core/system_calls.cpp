@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace dlrm::testing {
+namespace dlrm::test {
 namespace {
 
 std::atomic<SystemCalls*> active{nullptr};
@@ -99,16 +99,16 @@ Disturbance SystemCalls::disturbance_of(const char* function, const std::string&
   return choose_(function);
 }
 
-}  // namespace dlrm::testing
+}  // namespace dlrm::test
 
 // The functions of the C library, for this program.
 extern "C" {
 
-using dlrm::testing::done;
-using dlrm::testing::of_file;
-using dlrm::testing::of_path;
+using dlrm::test::done;
+using dlrm::test::of_file;
+using dlrm::test::of_path;
 
-#define REAL(name) static auto* const real_##name = dlrm::testing::real<decltype(name)>(#name)
+#define REAL(name) static auto* const real_##name = dlrm::test::real<decltype(name)>(#name)
 
 int open(const char* path, int flags, ...) {
   REAL(open);
@@ -129,7 +129,7 @@ int fcntl(int fd, int command, ...) {
   void* const argument = va_arg(more, void*);
   va_end(more);
   const bool asked = command == F_SETFL || command == F_OFD_SETLK;
-  return done(asked ? of_file("fcntl", fd) : dlrm::testing::Disturbance{},
+  return done(asked ? of_file("fcntl", fd) : dlrm::test::Disturbance{},
               [&] { return real_fcntl(fd, command, argument); });
 }
 
@@ -158,24 +158,24 @@ ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
 ssize_t copy_file_range(int from, off_t* source, int to, off_t* target, size_t bytes,
                         unsigned flags) {
   REAL(copy_file_range);
-  if (dlrm::testing::active.load() == nullptr) {
+  if (dlrm::test::active.load() == nullptr) {
     return real_copy_file_range(from, source, to, target, bytes, flags);
   }
   const auto chosen = of_file("copy_file_range", to);
   return done(chosen, [&] {
-    return dlrm::testing::copy_range(from, source, to, target, std::min(bytes, chosen.most));
+    return dlrm::test::copy_range(from, source, to, target, std::min(bytes, chosen.most));
   });
 }
 
 int fsync(int fd) {
   REAL(fsync);
-  if (dlrm::testing::active.load() == nullptr) return real_fsync(fd);
+  if (dlrm::test::active.load() == nullptr) return real_fsync(fd);
   return done(of_file("fsync", fd), [] { return 0; });  // which takes less time
 }
 
 int fdatasync(int fd) {
   REAL(fdatasync);
-  if (dlrm::testing::active.load() == nullptr) return real_fdatasync(fd);
+  if (dlrm::test::active.load() == nullptr) return real_fdatasync(fd);
   return done(of_file("fdatasync", fd), [] { return 0; });
 }
 
@@ -187,12 +187,12 @@ int sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned flags) {
 
 int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   REAL(fallocate);
-  if (dlrm::testing::active.load() == nullptr) return real_fallocate(fd, mode, offset, bytes);
+  if (dlrm::test::active.load() == nullptr) return real_fallocate(fd, mode, offset, bytes);
   const auto chosen = of_file("fallocate", fd);
   // A call that fails may have reserved a part.
   const bool part = chosen.error != 0 && chosen.most < static_cast<size_t>(bytes);
-  if (part) dlrm::testing::lengthen(fd, offset + static_cast<off_t>(chosen.most));
-  return done(chosen, [&] { return dlrm::testing::lengthen(fd, offset + bytes); });
+  if (part) dlrm::test::lengthen(fd, offset + static_cast<off_t>(chosen.most));
+  return done(chosen, [&] { return dlrm::test::lengthen(fd, offset + bytes); });
 }
 
 int ftruncate(int fd, off_t bytes) noexcept {
@@ -218,10 +218,10 @@ int rename(const char* from, const char* to) noexcept {
 int renameat2(int from_folder, const char* from, int to_folder, const char* to,
               unsigned flags) noexcept {
   REAL(renameat2);
-  if (dlrm::testing::active.load() == nullptr) {
+  if (dlrm::test::active.load() == nullptr) {
     return real_renameat2(from_folder, from, to_folder, to, flags);
   }
-  return done(of_path("renameat2", from), [&] { return dlrm::testing::exchange(from, to); });
+  return done(of_path("renameat2", from), [&] { return dlrm::test::exchange(from, to); });
 }
 
 int unlink(const char* path) noexcept {
@@ -232,25 +232,25 @@ int unlink(const char* path) noexcept {
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                    void* argument) noexcept {
   REAL(pthread_create);
-  if (dlrm::testing::threads_left == 0) return EAGAIN;
-  if (dlrm::testing::threads_left > 0) --dlrm::testing::threads_left;
+  if (dlrm::test::threads_left == 0) return EAGAIN;
+  if (dlrm::test::threads_left > 0) --dlrm::test::threads_left;
   return real_pthread_create(thread, attributes, run, argument);
 }
 
 int gethostname(char* name, size_t bytes) noexcept {
   REAL(gethostname);
-  if (!dlrm::testing::system_is_silent) return real_gethostname(name, bytes);
+  if (!dlrm::test::system_is_silent) return real_gethostname(name, bytes);
   errno = EPERM;
   return -1;
 }
 
 int sched_getaffinity(pid_t process, size_t bytes, cpu_set_t* set) noexcept {
   REAL(sched_getaffinity);
-  if (dlrm::testing::pretended_cpus) {
-    std::memcpy(set, dlrm::testing::pretended_cpus, bytes);
+  if (dlrm::test::pretended_cpus) {
+    std::memcpy(set, dlrm::test::pretended_cpus, bytes);
     return 0;
   }
-  if (!dlrm::testing::system_is_silent) return real_sched_getaffinity(process, bytes, set);
+  if (!dlrm::test::system_is_silent) return real_sched_getaffinity(process, bytes, set);
   errno = EPERM;
   return -1;
 }

@@ -5,7 +5,7 @@
 
 #include <sched.h>
 
-namespace dlrm::testing {
+namespace dlrm::test {
 
 /// From now on this program can start so many threads; negative: any number.
 void let_threads_start(int count);
@@ -41,4 +41,4 @@ extern const cpu_set_t* pretended_cpus;
 /// If set, gethostname() and sched_getaffinity() fail.
 extern bool system_is_silent;
 
-}  // namespace dlrm::testing
+}  // namespace dlrm::test

@@ -20,7 +20,7 @@
 #include "dlrm/core/file.h"
 #include "dlrm/core/replace_file.h"
 
-namespace dlrm::testing {
+namespace dlrm::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -308,4 +308,4 @@ TEST(SystemCalls, AnExchangeOfFoldersThatFailsLosesNeither) {
 }
 
 }  // namespace
-}  // namespace dlrm::testing
+}  // namespace dlrm::test

@@ -19,7 +19,6 @@
 namespace dlrm {
 namespace {
 
-using cuda_calls::error_of;
 using cuda_calls::Scenario;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -151,7 +150,8 @@ class FailingWork : public ::testing::Test {
   void expect_errors(const std::vector<std::pair<std::string, std::function<void()>>>& works) {
     for (const auto& [function, work] : works) {
       const simt::OnCalls calls = cuda_calls::failing(function, cudaErrorInitializationError);
-      EXPECT_THAT(error_of(work), AllOf(HasSubstr(function), HasSubstr("initialization error")));
+      EXPECT_THAT(cuda_calls::error_of(work),
+                  AllOf(HasSubstr(function), HasSubstr("initialization error")));
     }
   }
 
@@ -207,14 +207,14 @@ TEST_F(FailingWork, WithoutMemoryNamesWhatItIsFor) {
   const auto allocate = [&] { const Array<int> array(*device_, 100, "numbers"); };
   {
     const auto calls = cuda_calls::failing("cudaMallocAsync", cudaErrorMemoryAllocation);
-    EXPECT_THAT(error_of(allocate), HasSubstr("out of GPU memory: 400 B for numbers"));
+    EXPECT_THAT(cuda_calls::error_of(allocate), HasSubstr("out of GPU memory: 400 B for numbers"));
   }
   {
     const auto calls = cuda_calls::failing("cudaHostAlloc", cudaErrorMemoryAllocation);
-    EXPECT_THAT(error_of([&] { const HostArray<int> array(*device_, 100, "numbers"); }),
+    EXPECT_THAT(cuda_calls::error_of([&] { const HostArray<int> array(*device_, 100, "numbers"); }),
                 HasSubstr("out of pinned host memory: 400 B for numbers"));
   }
-  EXPECT_EQ(error_of(allocate), "");
+  EXPECT_EQ(cuda_calls::error_of(allocate), "");
 }
 
 /// The pool may keep freed memory in sizes that do not fit.
@@ -223,7 +223,7 @@ TEST_F(FailingWork, WithoutMemoryAtFirstSucceedsOnceThePoolIsEmptied) {
     trimmed |= call.starts_with("cudaMemPoolTrimTo");
     return call == "cudaMallocAsync" && !trimmed ? cudaErrorMemoryAllocation : cudaSuccess;
   });
-  EXPECT_EQ(error_of([&] { const Array<int> array(*device_, 100, "numbers"); }), "");
+  EXPECT_EQ(cuda_calls::error_of([&] { const Array<int> array(*device_, 100, "numbers"); }), "");
 }
 
 TEST(CudaCalls, AMissingGpuIsExplained) {

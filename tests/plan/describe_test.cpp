@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 
 int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
@@ -72,7 +72,7 @@ TEST(DescribeMemory, ItsPartsAddUp) {
 TEST(DescribeMemory, TheLargestTablesAndASufficientNumberOfRanksAreNamed) {
   const RunConfig config = kaggle_config();
   bool fits = true;
-  const std::string text = describe_memory(config, make_plan(config, 2), {0.8 * kGiB}, &fits);
+  const std::string text = describe_memory(config, make_plan(config, 2), {0.8 * kGibibyte}, &fits);
   EXPECT_FALSE(fits);
   EXPECT_THAT(text, HasSubstr("'C12'"));
   EXPECT_THAT(text, testing::ContainsRegex("would fit: [0-9]+ ranks"));
@@ -82,7 +82,7 @@ TEST(DescribeMemory, TheAdviceIsToCutATableThatIsTooLarge) {
   RunConfig config = config_of({table("big", 10000000, 64), table("small", 1000, 64)}, 64);
   config.sharding.strategy = Strategy::kTable;
   bool fits = true;
-  const std::string text = describe_memory(config, make_plan(config, 4), {2 * kGiB}, &fits);
+  const std::string text = describe_memory(config, make_plan(config, 4), {2 * kGibibyte}, &fits);
   EXPECT_FALSE(fits);
   EXPECT_THAT(text, HasSubstr("sharding.strategy: auto on 4 ranks, which cuts 'big'"));
 }
@@ -98,7 +98,7 @@ TEST(PlanReport, TheLastLineSaysWhetherThePlanFits) {
   const RunConfig config = kaggle_config();
   const Plan plan = make_plan(config, 2);
   for (const auto& [room, verdict] :
-       {std::pair{80 * kGiB, "\nfits: needs "}, {kGiB / 2, "\ndoes not fit: needs "}}) {
+       {std::pair{80 * kGibibyte, "\nfits: needs "}, {kGibibyte / 2, "\ndoes not fit: needs "}}) {
     char* data = nullptr;
     size_t size = 0;
     std::FILE* out = open_memstream(&data, &size);

@@ -17,7 +17,7 @@
 namespace dlrm::plan_test {
 namespace {
 
-RunConfig drawn_config(Draws& draw) {
+RunConfig drawn_report_config(Draws& draw) {
   std::vector<TableConfig> tables;
   const auto width = draw.one_of<int64_t>({8, 16, 64});
   const bool equal_widths = draw.one_in(2);
@@ -103,7 +103,7 @@ std::string text_of(const StepPrediction& p) {
 /// The texts of one drawn config, by kind.
 std::map<std::string, std::string> drawn_reports(unsigned seed) {
   Draws draw(seed);
-  RunConfig config = drawn_config(draw);
+  RunConfig config = drawn_report_config(draw);
   if (draw.one_in(2)) {
     config.memory.tier = MemoryTier::kCached;
     config.memory.cached = drawn_caches(draw, config.model);

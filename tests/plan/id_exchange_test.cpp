@@ -5,14 +5,14 @@
 namespace dlrm::plan_test {
 namespace {
 
-constexpr RoutingMode kExact = RoutingMode::kExact, kFixed = RoutingMode::kFixed;
+constexpr RoutingMode kExactRouting = RoutingMode::kExact, kFixedRouting = RoutingMode::kFixed;
 
 TEST(DevicesExchangeIds, WithFixedRoutingOnGpusThatNcclConnects) {
   RunConfig config = two_tables();
   EXPECT_FALSE(devices_exchange_ids(config, whole_tables(2)));
-  config.routing.mode = kExact;
+  config.routing.mode = kExactRouting;
   EXPECT_FALSE(devices_exchange_ids(config, whole_tables(2)));
-  config.routing.mode = kFixed;
+  config.routing.mode = kFixedRouting;
   EXPECT_TRUE(devices_exchange_ids(config, whole_tables(2)));
   EXPECT_FALSE(devices_exchange_ids(config, whole_tables(1)));
   const Plan cut{1, {{0, {0, 50}, {0, 24}, 0}, {0, {50, 100}, {0, 24}, 0}}, {1, 2}};
@@ -26,7 +26,7 @@ TEST(DevicesExchangeIds, WithFixedRoutingOnGpusThatNcclConnects) {
 
 TEST(DevicesExchangeIds, UnlessTheHostsNeedThem) {
   RunConfig config = two_tables();
-  config.routing.mode = kFixed;
+  config.routing.mode = kFixedRouting;
   Plan plan = whole_tables(2);
   plan.shards[1].tier = MemoryTier::kCached;
   EXPECT_FALSE(devices_exchange_ids(config, plan));

@@ -341,7 +341,7 @@ TEST(GibText, SmallSizesHaveThreeDecimals) {
 // Advice.
 
 /// `count` tables of 64 MiB each with SGD, on as many ranks as `world`.
-RunConfig equal_tables(int count) {
+RunConfig config_of_equal_tables(int count) {
   std::vector<TableConfig> tables;
   for (int t = 0; t < count; ++t) tables.push_back(table(fmt::format("t{}", t), 1 << 20, 16));
   RunConfig config = config_of(tables, 64, Strategy::kTable);
@@ -369,7 +369,7 @@ TEST(LargestTables, ThreeOfTheRankAreNamedTheLargestFirst) {
 }
 
 TEST(WhatWouldFit, TheFewestRanksAreFound) {
-  const RunConfig config = equal_tables(40);
+  const RunConfig config = config_of_equal_tables(40);
   RunConfig automatic = config;
   automatic.sharding.strategy = Strategy::kAuto;
   for (const double room : {0.07 * kGiB, 0.1 * kGiB, 0.2 * kGiB, 0.5 * kGiB}) {
@@ -385,19 +385,19 @@ TEST(WhatWouldFit, TheFewestRanksAreFound) {
 }
 
 TEST(WhatWouldFit, MemoryOfTheHostIsRoomToo) {
-  RunConfig config = equal_tables(12);
+  RunConfig config = config_of_equal_tables(12);
   config.device = DeviceKind::kCuda;
   const PlanOptions little{0.6 * kGiB, 0, 0.1 * kGiB};
   EXPECT_EQ(what_would_fit(config, make_plan(config, 1), little),
             "5 ranks with sharding.strategy: auto");
-  config.model.tables = equal_tables(100).model.tables;  // 6.25 GiB
+  config.model.tables = config_of_equal_tables(100).model.tables;  // 6.25 GiB
   const PlanOptions much{0.6 * kGiB, 0, 4 * kGiB};
   EXPECT_EQ(what_would_fit(config, make_plan(config, 1), much),
             "2 ranks with sharding.strategy: auto");
 }
 
 TEST(WhatWouldFit, AutoNamesThreeOfTheTablesThatItCuts) {
-  RunConfig config = equal_tables(0);
+  RunConfig config = config_of_equal_tables(0);
   for (int t = 0; t < 5; ++t) {
     config.model.tables.push_back(table(fmt::format("u{}", t), (8 + t) << 20, 16));
   }
@@ -406,7 +406,7 @@ TEST(WhatWouldFit, AutoNamesThreeOfTheTablesThatItCuts) {
 }
 
 TEST(WhatWouldFit, StrategiesOfTablesAreLeftToAuto) {
-  RunConfig config = equal_tables(0);
+  RunConfig config = config_of_equal_tables(0);
   config.model.tables = {table("big", 16 << 20, 16), table("small", 1000, 16)};
   config.sharding.strategy = Strategy::kAuto;
   config.sharding.tables = {{"big", Strategy::kTable}};
@@ -415,7 +415,7 @@ TEST(WhatWouldFit, StrategiesOfTablesAreLeftToAuto) {
 }
 
 TEST(WhatWouldFit, ManyRanksAreFoundNearly) {
-  RunConfig config = equal_tables(0);
+  RunConfig config = config_of_equal_tables(0);
   config.model.tables = {table("huge", int64_t{1} << 30, 16)};
   // 64 GiB. Above 64 ranks the search ends within a thirty-second of the smallest number.
   EXPECT_EQ(what_would_fit(config, make_plan(config, 2), {0.5 * kGiB}),
@@ -425,7 +425,7 @@ TEST(WhatWouldFit, ManyRanksAreFoundNearly) {
 }
 
 TEST(WhatWouldFit, AnUnknownMemoryOfTheDeviceIsNoLimit) {
-  RunConfig config = equal_tables(4);
+  RunConfig config = config_of_equal_tables(4);
   config.device = DeviceKind::kCuda;
   config.memory.tier = MemoryTier::kHost;
   EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0, 0, 0.1 * kGiB}),
@@ -438,7 +438,7 @@ TEST(WhatWouldFit, AnUnknownMemoryOfTheDeviceIsNoLimit) {
 }
 
 TEST(WhatWouldFit, TablesBoundToTheDeviceMayGoToTheHost) {
-  RunConfig config = equal_tables(12);
+  RunConfig config = config_of_equal_tables(12);
   config.device = DeviceKind::kCuda;
   for (const TableConfig& t : config.model.tables) {
     config.memory.tables[t.name] = MemoryTier::kDevice;
@@ -448,7 +448,7 @@ TEST(WhatWouldFit, TablesBoundToTheDeviceMayGoToTheHost) {
 }
 
 TEST(WhatWouldFit, OpenTiersAreNotAdvised) {
-  RunConfig config = equal_tables(12);
+  RunConfig config = config_of_equal_tables(12);
   config.device = DeviceKind::kCuda;
   config.memory.tables = {{"t1", MemoryTier::kDevice}};
   const PlanOptions options{0.8 * kGiB, 0, 4 * kGiB};

@@ -24,7 +24,7 @@ Inputs three_features() {
 }
 
 /// The reason for which a line is refused. It must leave the samples before it as they are.
-std::string json_refusal(const std::string& text) {
+std::string refusal_of_json(const std::string& text) {
   Samples samples;
   append_json_sample(R"({"dense": [1, 2], "ids": {"C1": [3]}})", three_features(), samples);
   const Samples before = samples;
@@ -64,28 +64,28 @@ TEST(JsonSamples, AModelWithoutDenseFeatures) {
 }
 
 TEST(JsonSamples, TextThatIsNoSample) {
-  EXPECT_EQ(json_refusal(R"({"dense": [1, 2)"), "not JSON: error at byte 16");
-  EXPECT_EQ(json_refusal(""), "not JSON: error at byte 1");
-  EXPECT_EQ(json_refusal(R"({"dense": [1, NaN]})"), "not JSON: error at byte 15");
-  EXPECT_EQ(json_refusal(R"({"dense": [1, 1e999]})"), "not JSON: a number is out of range");
-  EXPECT_THAT(json_refusal("[1, 2]"), HasSubstr("a list; needs an object such as {\"dense\""));
-  EXPECT_EQ(json_refusal(R"({"dense": [1, 2], "id": {}})"),
+  EXPECT_EQ(refusal_of_json(R"({"dense": [1, 2)"), "not JSON: error at byte 16");
+  EXPECT_EQ(refusal_of_json(""), "not JSON: error at byte 1");
+  EXPECT_EQ(refusal_of_json(R"({"dense": [1, NaN]})"), "not JSON: error at byte 15");
+  EXPECT_EQ(refusal_of_json(R"({"dense": [1, 1e999]})"), "not JSON: a number is out of range");
+  EXPECT_THAT(refusal_of_json("[1, 2]"), HasSubstr("a list; needs an object such as {\"dense\""));
+  EXPECT_EQ(refusal_of_json(R"({"dense": [1, 2], "id": {}})"),
             "unknown key \"id\"; a sample has dense and ids");
 }
 
 TEST(JsonSamples, DenseValues) {
-  EXPECT_EQ(json_refusal("{}"), "dense: 0 values; the model takes 2");
-  EXPECT_EQ(json_refusal(R"({"dense": [1, 2, 3]})"), "dense: 3 values; the model takes 2");
-  EXPECT_EQ(json_refusal(R"({"dense": 5})"), "dense: 5; needs a list of 2 numbers");
-  EXPECT_EQ(json_refusal(R"({"dense": [1, "2"]})"), "dense[1]: \"2\"; needs a finite number");
-  EXPECT_EQ(json_refusal(R"({"dense": [null, 2]})"), "dense[0]: null; needs a finite number");
-  EXPECT_THAT(json_refusal(R"({"dense": [1e39, 2]})"),
+  EXPECT_EQ(refusal_of_json("{}"), "dense: 0 values; the model takes 2");
+  EXPECT_EQ(refusal_of_json(R"({"dense": [1, 2, 3]})"), "dense: 3 values; the model takes 2");
+  EXPECT_EQ(refusal_of_json(R"({"dense": 5})"), "dense: 5; needs a list of 2 numbers");
+  EXPECT_EQ(refusal_of_json(R"({"dense": [1, "2"]})"), "dense[1]: \"2\"; needs a finite number");
+  EXPECT_EQ(refusal_of_json(R"({"dense": [null, 2]})"), "dense[0]: null; needs a finite number");
+  EXPECT_THAT(refusal_of_json(R"({"dense": [1e39, 2]})"),
               HasSubstr("dense[0]: 1e+39; needs a finite"));
 }
 
 TEST(JsonSamples, Ids) {
   const auto ids = [](const std::string& text) {
-    return json_refusal(R"({"dense": [1, 2], "ids": )" + text + "}");
+    return refusal_of_json(R"({"dense": [1, 2], "ids": )" + text + "}");
   };
   EXPECT_EQ(ids(R"({"C1": [9, 10]})"), "ids.C1[1]: 10; needs a whole number from 0 to 9");
   EXPECT_EQ(ids(R"({"tags": [10]})"), "ids.tags[0]: 10; needs a whole number from 0 to 9");
@@ -99,13 +99,14 @@ TEST(JsonSamples, Ids) {
 }
 
 TEST(JsonSamples, LongValuesAreShortened) {
-  const std::string text = json_refusal(R"({"dense": [1, ")" + std::string(1000, 'x') + "\"]}");
+  const std::string text = refusal_of_json(R"({"dense": [1, ")" + std::string(1000, 'x') + "\"]}");
   EXPECT_LT(text.size(), 100u);
-  EXPECT_EQ(json_refusal(R"({"dense": [1, ")" + std::string(38, 'x') + "\"]}"),
+  EXPECT_EQ(refusal_of_json(R"({"dense": [1, ")" + std::string(38, 'x') + "\"]}"),
             "dense[1]: \"" + std::string(38, 'x') + "\"; needs a finite number");
-  EXPECT_EQ(json_refusal(R"({"dense": [1, ")" + std::string(39, 'x') + "\"]}"),
+  EXPECT_EQ(refusal_of_json(R"({"dense": [1, ")" + std::string(39, 'x') + "\"]}"),
             "dense[1]: \"" + std::string(39, 'x') + "...; needs a finite number");
-  EXPECT_EQ(json_refusal(R"({"dense": {"0": 1}})"), "dense: an object; needs a list of 2 numbers");
+  EXPECT_EQ(refusal_of_json(R"({"dense": {"0": 1}})"),
+            "dense: an object; needs a list of 2 numbers");
 }
 
 TEST(JsonSamples, AppendingOthersMovesTheirOffsets) {

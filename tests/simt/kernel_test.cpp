@@ -8,7 +8,7 @@
 namespace dlrm::kernels {
 namespace {
 
-__global__ void add(const float* a, const float* b, float* sum, int n) {
+__global__ void add_vectors(const float* a, const float* b, float* sum, int n) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < static_cast<unsigned>(n)) sum[i] = a[i] + b[i];
 }
@@ -22,7 +22,7 @@ TEST(Kernel, AKernelAddsTwoVectors) {
     expected[i] = static_cast<float>(3 * i);
   }
   const OnDevice<float> x(a), y(b), sum(std::vector<float>(n, 0.0f));
-  launch(add, {blocks_for(n, 256), 256}, nullptr, x.data(), y.data(), sum.data(), n);
+  launch(add_vectors, {blocks_for(n, 256), 256}, nullptr, x.data(), y.data(), sum.data(), n);
   EXPECT_EQ(sum.download(), expected);
 }
 

@@ -10,7 +10,7 @@
 namespace dlrm::kernels {
 namespace {
 
-constexpr unsigned kAll = 0xffffffffu;
+constexpr unsigned kAllLanes = 0xffffffffu;
 
 /// The result of `function` on each lane of one warp.
 template <class T>
@@ -29,7 +29,7 @@ std::vector<T> expected(F of_lane) {
 
 __global__ void shuffle_index(int* out) {
   const int lane = static_cast<int>(threadIdx.x);
-  out[lane] = __shfl_sync(kAll, lane * 10, lane + 1, 8);
+  out[lane] = __shfl_sync(kAllLanes, lane * 10, lane + 1, 8);
 }
 TEST(Warp, ShuffleReadsTheNamedLaneOfItsSegment) {
   EXPECT_EQ(lanes(shuffle_index),
@@ -37,7 +37,7 @@ TEST(Warp, ShuffleReadsTheNamedLaneOfItsSegment) {
 }
 
 __global__ void shuffle_down(double* out) {
-  out[threadIdx.x] = __shfl_down_sync(kAll, threadIdx.x + 0.5, 4);
+  out[threadIdx.x] = __shfl_down_sync(kAllLanes, threadIdx.x + 0.5, 4);
 }
 TEST(Warp, ShuffleDownKeepsTheLastLanesValues) {
   EXPECT_EQ(lanes(shuffle_down),
@@ -46,7 +46,7 @@ TEST(Warp, ShuffleDownKeepsTheLastLanesValues) {
 
 __global__ void shuffle_up(int* out) {
   const int lane = static_cast<int>(threadIdx.x);
-  out[lane] = __shfl_up_sync(kAll, lane, 3, 16);
+  out[lane] = __shfl_up_sync(kAllLanes, lane, 3, 16);
 }
 TEST(Warp, ShuffleUpKeepsTheFirstLanesValuesOfASegment) {
   EXPECT_EQ(lanes(shuffle_up),
@@ -55,7 +55,7 @@ TEST(Warp, ShuffleUpKeepsTheFirstLanesValuesOfASegment) {
 
 __global__ void sum_by_xor(float* out) {
   auto sum = static_cast<float>(threadIdx.x);
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAll, sum, step);
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
   out[threadIdx.x] = sum;
 }
 TEST(Warp, ButterflySumsReachEveryLane) {
@@ -64,9 +64,9 @@ TEST(Warp, ButterflySumsReachEveryLane) {
 
 __global__ void vote(unsigned* out) {
   const unsigned odd = threadIdx.x % 2;
-  const unsigned ballot = __ballot_sync(kAll, odd);
-  const bool any = __any_sync(kAll, threadIdx.x == 31);
-  const bool all = __all_sync(kAll, threadIdx.x < 31);
+  const unsigned ballot = __ballot_sync(kAllLanes, odd);
+  const bool any = __any_sync(kAllLanes, threadIdx.x == 31);
+  const bool all = __all_sync(kAllLanes, threadIdx.x < 31);
   out[threadIdx.x] = ballot + (any ? 1 : 0) + (all ? 4 : 0);
 }
 TEST(Warp, VotesSeeEveryLane) {
@@ -74,7 +74,7 @@ TEST(Warp, VotesSeeEveryLane) {
 }
 
 __global__ void match(unsigned* out) {
-  out[threadIdx.x] = __match_any_sync(kAll, threadIdx.x % 3 == 0 ? 1.5f : 2.5f);
+  out[threadIdx.x] = __match_any_sync(kAllLanes, threadIdx.x % 3 == 0 ? 1.5f : 2.5f);
 }
 TEST(Warp, MatchFindsTheLanesOfEqualValue) {
   EXPECT_EQ(lanes(match), expected<unsigned>(
@@ -83,8 +83,8 @@ TEST(Warp, MatchFindsTheLanesOfEqualValue) {
 
 __global__ void reduce(int* out) {
   const int value = static_cast<int>(threadIdx.x) - 16;
-  const int sum = __reduce_add_sync(kAll, value);
-  const int least = __reduce_min_sync(kAll, value);
+  const int sum = __reduce_add_sync(kAllLanes, value);
+  const int least = __reduce_min_sync(kAllLanes, value);
   out[threadIdx.x] = sum * 1000 + least;
 }
 TEST(Warp, ReductionsAreSigned) { EXPECT_EQ(lanes(reduce), std::vector<int>(32, -16 * 1000 - 16)); }
