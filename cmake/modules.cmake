@@ -35,6 +35,13 @@ function(dlrm_precompiled target kind)
   endif()
 endfunction()
 
+# dlrm_unity(TARGET): its sources are compiled eight at a time, which takes half of the time, and a
+# third of it where they include large libraries. Sources with options of their own stay alone. After
+# a change of one file its seven neighbours are compiled again.
+function(dlrm_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 # dlrm_cold(FILES...): code that takes no time in a run. -O1 takes a third off its time to compile.
 function(dlrm_cold)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1)
@@ -79,10 +86,11 @@ function(dlrm_module name)
   endif()
 endfunction()
 
-# dlrm_test(NAME DEPS modules... [SHARES n]): the GoogleTest program NAME_test from tests/NAME/*_test.cpp. ctest
-# runs its tests in n shares, which may run at the same time, and not each in a process of its own.
+# dlrm_test(NAME DEPS modules... [SHARES n] [UNITY n]): the GoogleTest program NAME_test from
+# tests/NAME/*_test.cpp. ctest runs its tests in n shares, which may run at the same time, and not
+# each in a process of its own. UNITY compiles n files at a time as one: they read headers once.
 function(dlrm_test name)
-  cmake_parse_arguments(T "" "SHARES" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(T "" "SHARES;UNITY" "DEPS;LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
   if(NOT sources)
     return()
@@ -90,6 +98,11 @@ function(dlrm_test name)
   list(FILTER sources EXCLUDE REGEX "/comm/(suite|memory_suite)\\.cpp$")
   add_executable(${name}_test ${sources} ${CMAKE_CURRENT_SOURCE_DIR}/open_files.cpp)
   dlrm_precompiled(${name}_test test)
+  if(T_UNITY)
+    set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${T_UNITY})
+    set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/open_files.cpp PROPERTIES
+      SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
   target_compile_options(${name}_test PRIVATE ${DLRM_TEST_FLAGS})
   target_include_directories(${name}_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   foreach(dep ${T_DEPS})

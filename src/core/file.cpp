@@ -125,7 +125,10 @@ std::string read_text(const std::string& path, size_t most) {
   if (fd < 0) throw usage_error("{}: cannot be read: {}", path, std::strerror(errno));
   const File file(path, fd);
   struct stat info {};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (::fstat(fd, &info) != 0) {
+    throw usage_error("{}: cannot be read: {}", path, std::strerror(errno));
+  }
+  if (!S_ISREG(info.st_mode)) {
     throw usage_error("{}: is {}; needs a text file", path,
                       S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
   }

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlrm/core/isa.h"
+
 namespace dlrm::serve {
 namespace {
 
 PoolInt8Bags best_kernel() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-    return pool_int8_bags_avx512();
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
-    return pool_int8_bags_avx2();
-  }
-  return pool_int8_bags_baseline();
+  if (vector_isa() == Isa::kBaseline) return pool_int8_bags_baseline();
+  return vector_isa() == Isa::kAvx2 ? pool_int8_bags_avx2() : pool_int8_bags_avx512();
 }
 
 constexpr int64_t kPart = 64;  // bags

@@ -183,7 +183,7 @@ TEST(Arena, SmallBlocksAfterAFreedLargeOneTakeLittleMemory) {
 TEST(Arena, SegmentNumbersAreReused) {
   Arena arena;
   ArenaView view(arena.handle(), 1);
-  for (int round = 0; round < 3 * SegmentTable::kSegments; ++round) {
+  for (int round = 0; round < SegmentTable::kSegments + 2; ++round) {
     auto* block = static_cast<int*>(arena.allocate(Arena::kLargeBlock));
     ASSERT_TRUE(block) << round;
     *block = round;

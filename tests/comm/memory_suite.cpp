@@ -58,7 +58,7 @@ void check_blocks(Communicator& comm, Device& device, int64_t cells) {
 void check_shared_memory(Communicator& comm) {
   const std::shared_ptr<Device> device = make_cpu_device();
   Device& shared = comm.shared_memory(*device);
-  for (const int64_t size : {1, 511, 513, 4097, 70001, 1500007}) {
+  for (const int64_t size : {1, 511, 513, 4097, 70001, 1100003}) {
     Array<float> floats(shared, static_cast<size_t>(size), "values");
     for (int round = 0; round < 2; ++round) {
       fill(floats.view(), comm.rank());

@@ -39,8 +39,8 @@ class RecordingChannel final : public ControlChannel {
     return found == waiting.end() ? 0 : found->second;
   }
   bool all_sent() override {
-    say("all sent?");
-    return ++asked >= leaves_at;
+    if (++asked == leaves_at) say("left");
+    return asked >= leaves_at;
   }
   bool receive(Message& message) override {
     if (incoming.empty()) return false;

@@ -74,15 +74,16 @@ TEST_F(Blocks, TellThatAWriteFailed) {
 TEST_F(Blocks, TellThatThereAreTooFewThreadsToWriteThem) {
   const std::string path = folder_ + "/file";
   File file(path, File::Mode::kCreate);
-  for (int threads = 0; threads < 4; ++threads) {
+  int threads = 0;
+  for (;; ++threads) {
     testing::let_threads_start(threads);
-    EXPECT_EQ(message([&] { BlockWriter(file, kBytes); }),
-              path + ": cannot start a thread to write it: Resource temporarily unavailable")
-        << threads;
+    const std::string error = message([&] { BlockWriter(file, kBytes); });
+    if (error.empty()) break;
+    EXPECT_EQ(error,
+              path + ": cannot start a thread to write it: Resource temporarily unavailable");
   }
-  testing::let_threads_start(4);
-  EXPECT_EQ(message([&] { BlockWriter(file, kBytes); }), "");
   testing::let_threads_start(-1);
+  EXPECT_GT(threads, 0);
 }
 
 /// The first write fails while others are under way, which end after the caller has seen that.
@@ -90,8 +91,8 @@ TEST_F(Blocks, AreNoLongerWrittenAfterAFailureWhichStays) {
   File file(folder_ + "/file", File::Mode::kCreate);
   std::atomic<bool> all_queued{false}, seen{false};
   int writes = 0;
-  const testing::SystemCalls calls(folder_, [&](const std::string& call) {
-    if (call.rfind("pwrite", 0) != 0) return testing::Disturbance{};
+  const testing::SystemCalls calls(folder_, [&](const std::string& function) {
+    if (function != "pwrite") return testing::Disturbance{};
     const bool first = ++writes == 1;
     while (!(first ? all_queued : seen)) std::this_thread::yield();
     return first ? testing::Disturbance{EIO} : testing::Disturbance{};
@@ -108,7 +109,7 @@ TEST_F(Blocks, AreNoLongerWrittenAfterAFailureWhichStays) {
     EXPECT_EQ(message([&] { writer.wait(); }), expected);
     EXPECT_EQ(message([&] { writer.wait(); }), expected);
   }
-  EXPECT_LE(writes, 4) << "one for each thread";
+  EXPECT_LT(writes, BlockWriter::kQueued);
 }
 
 TEST_F(Blocks, TellThatThereIsNoMemory) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include "dlrm/core/host_name.h"
+
 #include "system_calls.h"
 
 namespace dlrm {
@@ -39,6 +41,19 @@ TEST(UsableCpus, AreAllThatTheSystemTells) {
     EXPECT_EQ(usable_cpus(), static_cast<int>(told.size()));
     testing::pretended_cpus = nullptr;
   }
+}
+
+TEST(UsableCpus, AreOneIfTheSystemDoesNotTell) {
+  testing::system_is_silent = true;
+  EXPECT_EQ(usable_cpus(), 1);
+  testing::system_is_silent = false;
+}
+
+TEST(HostName, IsUnknownIfTheSystemDoesNotTell) {
+  EXPECT_NE(host_name(), "");
+  testing::system_is_silent = true;
+  EXPECT_EQ(host_name(), "unknown");
+  testing::system_is_silent = false;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
-#include <cstdio>
 #include <cstring>
 
 #include <dlfcn.h>
@@ -23,24 +22,6 @@ namespace {
 std::atomic<SystemCalls*> active{nullptr};
 std::atomic<int> threads_left{-1};
 
-struct Flag {
-  int bits;
-  const char* name;
-};
-constexpr std::array kFlags{
-    Flag{O_CREAT, "CREAT"},       Flag{O_EXCL, "EXCL"},           Flag{O_TRUNC, "TRUNC"},
-    Flag{O_NOFOLLOW, "NOFOLLOW"}, Flag{O_NONBLOCK, "NONBLOCK"},   Flag{O_NOCTTY, "NOCTTY"},
-    Flag{O_CLOEXEC, "CLOEXEC"},   Flag{O_DIRECTORY, "DIRECTORY"}, Flag{O_DIRECT, "DIRECT"}};
-
-std::string shown_flags(int flags) {
-  constexpr std::array kAccess{"RDONLY", "WRONLY", "RDWR", "?"};
-  std::string text = kAccess[static_cast<size_t>(flags & O_ACCMODE)];
-  for (const Flag& flag : kFlags) {
-    if ((flags & flag.bits) == flag.bits) text += fmt::format("|{}", flag.name);
-  }
-  return text;
-}
-
 std::string path_of(int fd) {
   std::array<char, 4096> path{};
   const std::string link = fmt::format("/proc/self/fd/{}", fd);
@@ -48,21 +29,17 @@ std::string path_of(int fd) {
   return size > 0 ? path.data() : "";
 }
 
-/// Notes `call` if it concerns a file below the folder.
-template <class... Args>
-Disturbance note(const std::string& path, const char* format, const Args&... args) {
+Disturbance of_path(const char* function, const std::string& path) {
   SystemCalls* const calls = active;
+  if (!calls) return {};  // a signal handler may call these functions
   const int before = errno;
-  const std::string name = calls->short_name(path);
-  const Disturbance chosen =
-      name.empty() ? Disturbance{} : calls->note(fmt::format(fmt::runtime(format), name, args...));
+  const Disturbance chosen = calls->disturbance_of(function, path);
   errno = before;
   return chosen;
 }
 
-template <class... Args>
-Disturbance note_open(int fd, const char* format, const Args&... args) {
-  return note(path_of(fd), format, args...);
+Disturbance of_file(const char* function, int fd) {
+  return active.load() ? of_path(function, path_of(fd)) : Disturbance{};
 }
 
 /// -1 with the errno of `chosen`, or what `call` returns.
@@ -105,6 +82,7 @@ Function* real(const char* name) {
 }  // namespace
 
 const cpu_set_t* pretended_cpus = nullptr;
+bool system_is_silent = false;
 
 void let_threads_start(int count) { threads_left = count; }
 
@@ -115,28 +93,10 @@ SystemCalls::SystemCalls(const std::string& folder, Choose choose)
 
 SystemCalls::~SystemCalls() { active = nullptr; }
 
-std::vector<std::string> SystemCalls::noted() const {
+Disturbance SystemCalls::disturbance_of(const char* function, const std::string& path) {
+  if (path != folder_ && path.rfind(folder_ + "/", 0) != 0) return {};
   const std::lock_guard lock(mutex_);
-  return noted_;
-}
-
-std::string SystemCalls::short_name(const std::string& path) const {
-  if (path == folder_) return ".";
-  if (path == "gethostname" || path == "sched_getaffinity") return path;
-  if (path.rfind(folder_ + "/", 0) != 0) return "";
-  std::string name = path.substr(folder_.size() + 1);
-  if (name.ends_with(" (deleted)")) return "NAMELESS";
-  for (size_t at = name.find('.'); at != std::string::npos; at = name.find('.', at + 1)) {
-    // The random part of a temporary name.
-    if (name.size() == at + 13 && name.ends_with(".tmp")) name.replace(at + 1, 8, "RANDOM");
-  }
-  return name;
-}
-
-Disturbance SystemCalls::note(const std::string& call) {
-  const std::lock_guard lock(mutex_);
-  noted_.push_back(call);
-  return choose_ ? choose_(call) : Disturbance{};
+  return choose_(function);
 }
 
 }  // namespace dlrm::testing
@@ -145,13 +105,9 @@ Disturbance SystemCalls::note(const std::string& call) {
 extern "C" {
 
 using dlrm::testing::done;
-using dlrm::testing::note;
-using dlrm::testing::note_open;
+using dlrm::testing::of_file;
+using dlrm::testing::of_path;
 
-// Nothing happens beside the call if nobody asks, because a signal handler may call these
-// functions.
-#define NOTED(noted) \
-  (dlrm::testing::active.load() == nullptr ? dlrm::testing::Disturbance{} : (noted))
 #define REAL(name) static auto* const real_##name = dlrm::testing::real<decltype(name)>(#name)
 
 int open(const char* path, int flags, ...) {
@@ -163,8 +119,7 @@ int open(const char* path, int flags, ...) {
     mode = va_arg(more, mode_t);
     va_end(more);
   }
-  return done(NOTED(note(path, "open {} {} {:o}", dlrm::testing::shown_flags(flags), mode)),
-              [&] { return real_open(path, flags, mode); });
+  return done(of_path("open", path), [&] { return real_open(path, flags, mode); });
 }
 
 int fcntl(int fd, int command, ...) {
@@ -173,55 +128,40 @@ int fcntl(int fd, int command, ...) {
   va_start(more, command);
   void* const argument = va_arg(more, void*);
   va_end(more);
-  const auto chosen =
-      dlrm::testing::active.load() == nullptr ? dlrm::testing::Disturbance{}
-      : command == F_SETFL
-          ? note_open(
-                fd, "fcntl {} SETFL {}",
-                dlrm::testing::shown_flags(static_cast<int>(reinterpret_cast<intptr_t>(argument))))
-      : command == F_OFD_SETLK
-          ? note_open(fd, "fcntl {} OFD_SETLK {}", static_cast<struct flock*>(argument)->l_type)
-          : dlrm::testing::Disturbance{};
-  return done(chosen, [&] { return real_fcntl(fd, command, argument); });
+  const bool asked = command == F_SETFL || command == F_OFD_SETLK;
+  return done(asked ? of_file("fcntl", fd) : dlrm::testing::Disturbance{},
+              [&] { return real_fcntl(fd, command, argument); });
 }
 
 int mkostemp(char* name, int flags) {
   REAL(mkostemp);
-  return done(NOTED(note(name, "mkostemp {} {}", dlrm::testing::shown_flags(flags))),
-              [&] { return real_mkostemp(name, flags); });
-}
-
-int close(int fd) {
-  REAL(close);
-  static_cast<void>(NOTED(note_open(fd, "close {}")));
-  return real_close(fd);
+  return done(of_path("mkostemp", name), [&] { return real_mkostemp(name, flags); });
 }
 
 int fstat(int fd, struct stat* status) noexcept {
   REAL(fstat);
-  return done(NOTED(note_open(fd, "fstat {}")), [&] { return real_fstat(fd, status); });
+  return done(of_file("fstat", fd), [&] { return real_fstat(fd, status); });
 }
 
 ssize_t pread(int fd, void* data, size_t bytes, off_t offset) {
   REAL(pread);
-  const auto chosen = NOTED(note_open(fd, "pread {}, {} at {}", bytes, offset));
+  const auto chosen = of_file("pread", fd);
   return done(chosen, [&] { return real_pread(fd, data, std::min(bytes, chosen.most), offset); });
 }
 
 ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
   REAL(pwrite);
-  const auto chosen = NOTED(note_open(fd, "pwrite {}, {} at {}", bytes, offset));
+  const auto chosen = of_file("pwrite", fd);
   return done(chosen, [&] { return real_pwrite(fd, data, std::min(bytes, chosen.most), offset); });
 }
 
 ssize_t copy_file_range(int from, off_t* source, int to, off_t* target, size_t bytes,
                         unsigned flags) {
   REAL(copy_file_range);
-  const auto chosen =
-      NOTED(note_open(to, "copy_file_range to {}, {} from {} at {}", bytes, *source, *target));
   if (dlrm::testing::active.load() == nullptr) {
     return real_copy_file_range(from, source, to, target, bytes, flags);
   }
+  const auto chosen = of_file("copy_file_range", to);
   return done(chosen, [&] {
     return dlrm::testing::copy_range(from, source, to, target, std::min(bytes, chosen.most));
   });
@@ -230,25 +170,25 @@ ssize_t copy_file_range(int from, off_t* source, int to, off_t* target, size_t b
 int fsync(int fd) {
   REAL(fsync);
   if (dlrm::testing::active.load() == nullptr) return real_fsync(fd);
-  return done(note_open(fd, "fsync {}"), [] { return 0; });  // which takes less time
+  return done(of_file("fsync", fd), [] { return 0; });  // which takes less time
 }
 
 int fdatasync(int fd) {
   REAL(fdatasync);
   if (dlrm::testing::active.load() == nullptr) return real_fdatasync(fd);
-  return done(note_open(fd, "fdatasync {}"), [] { return 0; });
+  return done(of_file("fdatasync", fd), [] { return 0; });
 }
 
 int sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned flags) {
   REAL(sync_file_range);
-  return done(NOTED(note_open(fd, "sync_file_range {}, {} at {}, {}", bytes, offset, flags)),
+  return done(of_file("sync_file_range", fd),
               [&] { return real_sync_file_range(fd, offset, bytes, flags); });
 }
 
 int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   REAL(fallocate);
   if (dlrm::testing::active.load() == nullptr) return real_fallocate(fd, mode, offset, bytes);
-  const auto chosen = note_open(fd, "fallocate {}, {} at {}", bytes, offset);
+  const auto chosen = of_file("fallocate", fd);
   // A call that fails may have reserved a part.
   const bool part = chosen.error != 0 && chosen.most < static_cast<size_t>(bytes);
   if (part) dlrm::testing::lengthen(fd, offset + static_cast<off_t>(chosen.most));
@@ -257,23 +197,22 @@ int fallocate(int fd, int mode, off_t offset, off_t bytes) {
 
 int ftruncate(int fd, off_t bytes) noexcept {
   REAL(ftruncate);
-  return done(NOTED(note_open(fd, "ftruncate {}, {}", bytes)),
-              [&] { return real_ftruncate(fd, bytes); });
+  return done(of_file("ftruncate", fd), [&] { return real_ftruncate(fd, bytes); });
 }
 
 int futimens(int fd, const struct timespec* times) noexcept {
   REAL(futimens);
-  return done(NOTED(note_open(fd, "futimens {}")), [&] { return real_futimens(fd, times); });
+  return done(of_file("futimens", fd), [&] { return real_futimens(fd, times); });
 }
 
 int access(const char* path, int mode) noexcept {
   REAL(access);
-  return done(NOTED(note(path, "access {}")), [&] { return real_access(path, mode); });
+  return done(of_path("access", path), [&] { return real_access(path, mode); });
 }
 
 int rename(const char* from, const char* to) noexcept {
   REAL(rename);
-  return done(NOTED(note(from, "rename {}")), [&] { return real_rename(from, to); });
+  return done(of_path("rename", from), [&] { return real_rename(from, to); });
 }
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to,
@@ -282,17 +221,12 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to,
   if (dlrm::testing::active.load() == nullptr) {
     return real_renameat2(from_folder, from, to_folder, to, flags);
   }
-  return done(note(from, "renameat2 {}"), [&] { return dlrm::testing::exchange(from, to); });
+  return done(of_path("renameat2", from), [&] { return dlrm::testing::exchange(from, to); });
 }
 
 int unlink(const char* path) noexcept {
   REAL(unlink);
-  return done(NOTED(note(path, "unlink {}")), [&] { return real_unlink(path); });
-}
-
-int remove(const char* path) noexcept {
-  REAL(remove);
-  return done(NOTED(note(path, "remove {}")), [&] { return real_remove(path); });
+  return done(of_path("unlink", path), [&] { return real_unlink(path); });
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
@@ -305,17 +239,20 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 
 int gethostname(char* name, size_t bytes) noexcept {
   REAL(gethostname);
-  return done(NOTED(note("gethostname", "{}")), [&] { return real_gethostname(name, bytes); });
+  if (!dlrm::testing::system_is_silent) return real_gethostname(name, bytes);
+  errno = EPERM;
+  return -1;
 }
 
 int sched_getaffinity(pid_t process, size_t bytes, cpu_set_t* set) noexcept {
+  REAL(sched_getaffinity);
   if (dlrm::testing::pretended_cpus) {
     std::memcpy(set, dlrm::testing::pretended_cpus, bytes);
     return 0;
   }
-  REAL(sched_getaffinity);
-  return done(NOTED(note("sched_getaffinity", "{}")),
-              [&] { return real_sched_getaffinity(process, bytes, set); });
+  if (!dlrm::testing::system_is_silent) return real_sched_getaffinity(process, bytes, set);
+  errno = EPERM;
+  return -1;
 }
 
 }  // extern "C"

