@@ -41,7 +41,7 @@ TEST_F(CachedTables, ARunContinuedWithoutACacheEqualsTheResidentRun) {
                   "--set output.directory=whole_run")
                 .code,
             0);
-  for (const std::string backing : {"ssd", "ssd --set memory.cached.middle=30%", "host"}) {
+  for (const std::string backing : {"ssd --set memory.cached.middle=30%", "host"}) {
     const std::string to = "--set memory.cached.backing=" + backing;
     const Outcome first = train(2, kCached + to + " --set train.steps=20");
     ASSERT_EQ(first.code, 0) << first.errors;

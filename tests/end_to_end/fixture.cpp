@@ -41,6 +41,23 @@ void SmallRun::SetUp() {
   }
 }
 
+void TrainedRun::SetUp() {
+  SmallRun::SetUp();
+  static const TemporaryFolder trained;
+  const auto copied = std::filesystem::copy_options::recursive;
+  if (!std::filesystem::exists(trained / "ckpt")) {
+    const Outcome outcome = train(2, "--set checkpoint.at_end=true");
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    for (const char* name : {"ckpt", "run"}) {
+      std::filesystem::copy(path(name), trained / name, copied);
+    }
+    return;
+  }
+  for (const char* name : {"ckpt", "run"}) {
+    std::filesystem::copy(trained / name, path(name), copied);
+  }
+}
+
 Outcome SmallRun::train(int ranks, const std::string& arguments, const std::string& config) const {
   const std::string program =
       ranks == 1 ? "dlrm-train"
