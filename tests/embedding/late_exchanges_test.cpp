@@ -52,12 +52,12 @@ class LateComm final : public Communicator {
   int number_;
 };
 
-struct Case {
+struct LateCase {
   const char* name;
   RoutingMode mode;
   bool cached;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const LateCase& c, std::ostream* out) { *out << c.name; }
 
 constexpr int kRanks = 4;
 constexpr int64_t kSamples = 64, kBatches = 4;
@@ -88,7 +88,7 @@ void route_batch(ShardedEmbeddings& embeddings, const Communicator& comm, const 
 }
 
 /// Trains all batches. On rank `slow` an exchange is late. Sets the number of duplicates.
-Tensors train_late(const Case& c, int slow, int of_duplicate, int& duplicates) {
+Tensors train_late(const LateCase& c, int slow, int of_duplicate, int& duplicates) {
   EmbeddingOptions options = options_for(tables(), OptimizerRule::kRowwiseAdagrad);
   options.routing = {c.mode, kBatches - 1};
   options.cached.fast = "100%";
@@ -126,7 +126,7 @@ Tensors train_late(const Case& c, int slow, int of_duplicate, int& duplicates) {
   return result;
 }
 
-class LateExchanges : public ::testing::TestWithParam<Case> {};
+class LateExchanges : public ::testing::TestWithParam<LateCase> {};
 
 TEST_P(LateExchanges, ChangeNoBit) {
   int duplicates = 0;
@@ -140,9 +140,9 @@ TEST_P(LateExchanges, ChangeNoBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, LateExchanges,
-                         ::testing::Values(Case{"exact", RoutingMode::kExact, false},
-                                           Case{"fixed", RoutingMode::kFixed, false},
-                                           Case{"cached", RoutingMode::kExact, true}));
+                         ::testing::Values(LateCase{"exact", RoutingMode::kExact, false},
+                                           LateCase{"fixed", RoutingMode::kFixed, false},
+                                           LateCase{"cached", RoutingMode::kExact, true}));
 
 /// Only rank 0 caches rows. Its fast tier is too small for each batch but the first.
 TEST(LateExchanges, LetAllRanksRefuseALaterBatchOfTheFirstWindow) {

@@ -40,7 +40,7 @@ TEST(Auto, TinyTablesAreReplicatedAndLargeOnesAreNot) {
   }
 }
 
-class AutoBalance : public testing::TestWithParam<int> {};
+class AutoBalance : public ::testing::TestWithParam<int> {};
 
 TEST_P(AutoBalance, LoadsOfKaggleAreWithinAQuarter) {
   const RunConfig config = kaggle_config();
@@ -52,7 +52,7 @@ TEST_P(AutoBalance, LoadsOfMlperfAreWithinAQuarter) {
   EXPECT_LT(imbalance(config, make_plan(config, GetParam())), 1.3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, AutoBalance, testing::Values(2, 3, 4, 8, 16));
+INSTANTIATE_TEST_SUITE_P(Worlds, AutoBalance, ::testing::Values(2, 3, 4, 8, 16));
 
 TEST(Auto, TablesStayWholeIfTheyBalance) {
   std::vector<TableConfig> tables;

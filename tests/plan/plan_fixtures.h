@@ -120,7 +120,7 @@ inline RunConfig colossal_config() {
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text) {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     std::string name = fmt::format("{}.{}.json", test->test_suite_name(), test->name());
     std::replace(name.begin(), name.end(), '/', '_');
     path_ = (std::filesystem::temp_directory_path() / name).string();

@@ -35,7 +35,7 @@ json slow_machine() {
           {"shard_seconds", 2e-6}};
 }
 
-class Simulation : public testing::Test {
+class Simulation : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
 
@@ -48,7 +48,7 @@ class Simulation : public testing::Test {
     return simulate_step(config, make_plan(config, ranks, options), options);
   }
 
-  const std::string path_ = testing::TempDir() + "/simulated_machine.json";
+  const std::string path_ = ::testing::TempDir() + "/simulated_machine.json";
 };
 
 RunConfig dot_config() {
@@ -376,7 +376,7 @@ TEST_F(Simulation, AMachineFileWithoutProductsIsAUsageError) {
   RunConfig config = dot_config();
   config.train.precision = Precision::kBf16;
   EXPECT_THAT(usage_error_of([&] { simulate(config, 1, machine); }),
-              testing::HasSubstr("bf16_products_per_second: missing"));
+              ::testing::HasSubstr("bf16_products_per_second: missing"));
 }
 
 TEST(SimulatedSteps, OfConfigsAreThoseThatWereRecorded) {

@@ -177,9 +177,9 @@ TEST(GraphStep, RecordingIsGivenUpAndReportedOnceIfNoStepRecurs) {
         5 + std::min<int64_t>(t, 59);  // the last ones recur, too late
     return odd_batch(smaller, 0, rank, world);
   };
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(train_on_batches(c, 1, 120, of_another_size, false, true).launched, 0);
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string said = ::testing::internal::GetCapturedStderr();
   const std::string words = "none of the first 54 steps was launched as a graph";
   const size_t first = said.find(words);
   EXPECT_EQ(first != std::string::npos, cuda_device_count() > 0) << said;
