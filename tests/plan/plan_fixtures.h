@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,6 +15,9 @@
 #include "dlrm/plan/plan.h"
 
 namespace dlrm::plan_test {
+
+/// Some tests take a part of their combinations, and all of them with DLRM_TEST_ALL.
+inline bool tests_all() { return std::getenv("DLRM_TEST_ALL") != nullptr; }
 
 inline TableConfig table(const std::string& name, int64_t rows, int64_t dim,
                          const std::vector<int64_t>& hotness = {1}) {
