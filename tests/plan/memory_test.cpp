@@ -332,7 +332,7 @@ TEST(CommonBytes, EverythingButShardsCounts) {
 
 /// Batch 5 over 2 ranks: `a` is whole on rank 0, `b` is cut at row 4 of 10, `c` is on both. Ranks 0
 /// and 1 have 2 and 3 samples.
-class MemoryOfTwoRanks : public testing::TestWithParam<DeviceKind> {
+class MemoryOfTwoRanks : public ::testing::TestWithParam<DeviceKind> {
  protected:
   MemoryOfTwoRanks() { config.device = GetParam(); }
   const TableConfig& a() const { return config.model.tables[0]; }
@@ -410,7 +410,7 @@ TEST_P(MemoryOfTwoRanks, ListsOfReturnedBagsCountForEveryShard) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MemoryOfTwoRanks,
-                         testing::Values(DeviceKind::kCpu, DeviceKind::kCuda),
+                         ::testing::Values(DeviceKind::kCpu, DeviceKind::kCuda),
                          [](const auto& info) {
                            return std::string(info.param == DeviceKind::kCpu ? "Cpu" : "Gpu");
                          });
