@@ -129,7 +129,7 @@ Schema<TrainConfig> train_schema() {
   schema
       .key("threads", &T::threads, whole_number(0, kMostThreads),
            "compute threads per rank; 0 = OMP_NUM_THREADS if set, otherwise the CPUs that the "
-           "launcher assigned")
+           "launcher assigned, at most those of the container's quota")
       .may_change();
   schema
       .key("timeout", &T::timeout, real_number(0.01, 1e7),

@@ -54,6 +54,34 @@ TEST(ProgressLine, TheTextHasRateLossAndTimeLeft) {
             screen.drawn.back());
 }
 
+// A short evaluation writes none.
+TEST(ProgressLine, ALongEvaluationWritesALineEveryHalfMinute) {
+  Screen screen;
+  ProgressLine progress(0, screen.surroundings(false));
+  progress.update(at(1));
+  screen.lines.clear();
+  screen.now += 100;  // of training
+  for (int64_t batch = 0; batch <= 65; ++batch, ++screen.now) {
+    progress.evaluating({7, batch, 90, batch * 64});
+  }
+  EXPECT_THAT(screen.lines,
+              ElementsAre("step 7: evaluation  batch 30/90  64 samples/s  0:30, 1:00 left",
+                          "step 7: evaluation  batch 60/90  64 samples/s  1:00, 0:30 left"));
+}
+
+TEST(ProgressLine, ATerminalShowsTheBatchOfAnEvaluation) {
+  Screen screen;
+  ProgressLine progress(0, screen.surroundings(true));
+  for (int64_t batch = 0; batch <= 100; ++batch, screen.now += 0.01) {
+    progress.evaluating({7, batch, 200, batch * 64});
+  }
+  EXPECT_GE(screen.drawn.size(), 4u);
+  EXPECT_LE(screen.drawn.size(), 6u);
+  EXPECT_THAT(screen.drawn.back(), HasSubstr("step 7: evaluation  batch "));
+  progress.clear();
+  EXPECT_EQ(screen.drawn.back(), "\r\x1b[K");
+}
+
 /// The text of a first line at this rate, and of a second one `seconds` and 10 steps later.
 std::pair<std::string, std::string> texts(double rate, double seconds) {
   Screen screen;

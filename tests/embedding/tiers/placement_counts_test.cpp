@@ -41,6 +41,44 @@ TEST_F(Placing, CountsWhatItDoes) {
   EXPECT_GT(counters.exposed_seconds, 0);
 }
 
+// Otherwise a period could have more misses than rows.
+TEST_F(Placing, CountsRowsAndMissesOfABatchTogetherWhenItsStepEnds) {
+  place({1, 2});
+  place({3});
+  EXPECT_EQ(placement_.counters().rows + placement_.counters().misses, 0);
+  calls_.may_finish.open();
+  for (const int64_t rows : {2, 3}) {
+    step(true);
+    EXPECT_EQ(placement_.counters().rows, rows);
+    EXPECT_EQ(placement_.counters().misses, rows);
+  }
+}
+
+// Row 5 is in use when the batch of row 4 is announced. So the search for a slot passes it by, and
+// its use still keeps it when row 9 needs a slot.
+TEST_F(Placing, WhichRowsLeaveDependsOnWhatWasReleasedWhenTheBatchWasAnnounced) {
+  calls_.may_finish.open();
+  for (const bool late : {false, true}) {
+    rows_of(0)->initialise();
+    place({5, 6, 7});
+    step(false);
+    place({5});
+    placement_.announce();
+    if (late) step(false);
+    place({4});
+    if (!late) step(false);
+    step(false);
+    for (const int64_t row : {8, 9}) {
+      place({row});
+      step(false);
+    }
+    const int64_t misses = placement_.counters().misses;
+    place({5});
+    step(false);
+    EXPECT_EQ(placement_.counters().misses, misses);
+  }
+}
+
 TEST(CacheCountersOf, APeriodAreTheDifferencesOfEachCount) {
   const CacheCounters before{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   const CacheCounters now{101, 202, 303, 404, 505, 606, 707, 808, 909, 1010, 1111};
@@ -133,6 +171,7 @@ class PlacingGroups : public Placing {
       }
     }
     placement.settle();
+    for (; oldest < std::ssize(batches); ++oldest) placement.release(true);
     const CacheCounters c = placement.counters();
     course.counts = {c.accesses, c.rows, c.misses, c.reads, c.fetched_bytes, c.written_bytes};
     return course;
