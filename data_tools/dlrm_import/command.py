@@ -72,6 +72,9 @@ def check_options(options, schema):
     for path in (options.output, options.test_output, options.write_config, options.dictionary):
         if path is None:
             continue
+        folder = os.path.dirname(path) or "."
+        if not os.path.isdir(folder):
+            raise ImportProblem(f"{path}: there is no folder {folder}")
         if os.path.realpath(path) in seen:
             raise ImportProblem(f"{path} is named twice")
         seen.add(os.path.realpath(path))
