@@ -23,15 +23,16 @@ RunConfig mixed_sizes(int threads) {
   return config;
 }
 
-class Team : public ::testing::TestWithParam<std::tuple<int, Precision>> {};
+class Team : public ::testing::TestWithParam<std::tuple<int, Precision, int>> {};
 
 TEST_P(Team, StepsAndEvaluationsMakeNoThreads) {
   RunConfig config = mixed_sizes(std::get<0>(GetParam()));
   config.train.precision = std::get<1>(GetParam());
-  run_on_threads(1, [&](Communicator& comm) {
+  const int ranks = std::get<2>(GetParam());
+  run_on_threads(ranks, [&](Communicator& comm) {
     TestRank rank(comm, config);
     const auto ops = rank.execution.make_ops(config.train.threads, false);
-    Trainer trainer(rank.context, *ops, config, make_plan(config, 1), true);
+    Trainer trainer(rank.context, *ops, config, make_plan(config, ranks), true);
     int64_t next = 0;
     std::vector<float> probabilities;
     TargetList targets;
@@ -39,7 +40,7 @@ TEST_P(Team, StepsAndEvaluationsMakeNoThreads) {
       for (int i = 0; i < 6; ++i, ++next) {
         RunConfig of_this = config;  // batches of all sizes
         of_this.train.global_batch_size = std::max<int64_t>(1, 1500 >> 2 * i);
-        trainer.route(odd_batch(of_this, next, 0, 1));
+        trainer.route(odd_batch(of_this, next, comm.rank(), ranks));
         if (i == 3) {
           trainer.infer(probabilities, targets);
         } else {
@@ -47,10 +48,17 @@ TEST_P(Team, StepsAndEvaluationsMakeNoThreads) {
         }
       }
     };
+    // Of all ranks, which are threads of this process.
+    const auto threads_of_all = [&] {
+      comm.barrier();
+      const auto threads = threads_here();
+      comm.barrier();
+      return threads;
+    };
     train_and_evaluate();
-    const auto before = threads_here();
+    const auto before = threads_of_all();
     train_and_evaluate();
-    EXPECT_EQ(threads_here(), before);
+    EXPECT_EQ(threads_of_all(), before);
   });
 }
 
