@@ -6,7 +6,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Never ends by itself. Saves checkpoints only on a request to stop.
-constexpr const char* kEndless = " config.yaml --set train.steps=100000000 --set eval.at_end=false";
+constexpr const char* kUntilAsked =
+    " config.yaml --set train.steps=100000000 --set eval.at_end=false";
 
 /// Starts `start &`, waits until training runs (metrics are written), runs `signal`, and returns
 /// the exit code of the started command.
@@ -40,30 +41,31 @@ class Stopping : public SmallRun {
 };
 
 TEST_F(Stopping, ASigtermToASingleProcessSavesAndEndsWith130) {
-  expect_saved_and_resumable(
-      run_command(script(std::string("dlrm-train") + kEndless, "kill -TERM $job"), folder_.path()));
+  expect_saved_and_resumable(run_command(
+      script(std::string("dlrm-train") + kUntilAsked, "kill -TERM $job"), folder_.path()));
 }
 
 TEST_F(Stopping, ASigintToASingleProcessSavesAndEndsWith130) {
   // Bash starts background jobs with SIGINT ignored, but the program installs its own handler.
-  expect_saved_and_resumable(
-      run_command(script(std::string("dlrm-train") + kEndless, "kill -INT $job"), folder_.path()));
+  expect_saved_and_resumable(run_command(
+      script(std::string("dlrm-train") + kUntilAsked, "kill -INT $job"), folder_.path()));
 }
 
 TEST_F(Stopping, ASigusr1ToMpirunSavesAndEndsWith130) {
   expect_saved_and_resumable(
-      run_command(script(std::string("mpirun -np 3 dlrm-train") + kEndless, "kill -USR1 $job"),
+      run_command(script(std::string("mpirun -np 3 dlrm-train") + kUntilAsked, "kill -USR1 $job"),
                   folder_.path()));
 }
 
 TEST_F(Stopping, ASigusr1ToOneRankStopsThemAll) {
-  expect_saved_and_resumable(run_command(script(std::string("mpirun -np 3 dlrm-train") + kEndless,
-                                                "kill -USR1 $(pgrep -n -P $job dlrm-train)"),
-                                         folder_.path()));
+  expect_saved_and_resumable(
+      run_command(script(std::string("mpirun -np 3 dlrm-train") + kUntilAsked,
+                         "kill -USR1 $(pgrep -n -P $job dlrm-train)"),
+                  folder_.path()));
 }
 
 TEST_F(Stopping, RunShTurnsSigtermIntoASave) {
-  const std::string start = (source_folder() / "launch/run.sh").string() + " -np 2" + kEndless;
+  const std::string start = (source_folder() / "launch/run.sh").string() + " -np 2" + kUntilAsked;
   expect_saved_and_resumable(
       run_command("export DLRM_TRAIN=$(command -v dlrm-train)\n" + script(start, "kill -TERM $job"),
                   folder_.path()));
@@ -72,7 +74,7 @@ TEST_F(Stopping, RunShTurnsSigtermIntoASave) {
 TEST_F(Stopping, RunShTurnsCtrlCIntoASave) {
   // With job control the job has its own process group, as a foreground job of a terminal has.
   const std::string start =
-      "set -m\n" + (source_folder() / "launch/run.sh").string() + " -np 2" + kEndless;
+      "set -m\n" + (source_folder() / "launch/run.sh").string() + " -np 2" + kUntilAsked;
   expect_saved_and_resumable(
       run_command("export DLRM_TRAIN=$(command -v dlrm-train)\n" + script(start, "kill -INT -$job"),
                   folder_.path()));
@@ -95,9 +97,10 @@ TEST_F(Stopping, AStoppedEvaluationRemovesNoCheckpointAndLeavesNoPredictions) {
 
 TEST_F(Stopping, AKilledRankEndsTheJobAndLeavesTheLastCheckpoint) {
   const Outcome outcome = run_command(
-      script(std::string("mpirun -np 3 dlrm-train") + kEndless + " --set checkpoint.every_steps=20",
-             "for i in $(seq 600); do ls ckpt/step_* >/dev/null 2>&1 && break; sleep 0.05; done; "
-             "kill -9 $(pgrep -n -P $job dlrm-train)"),
+      script(
+          std::string("mpirun -np 3 dlrm-train") + kUntilAsked + " --set checkpoint.every_steps=20",
+          "for i in $(seq 600); do ls ckpt/step_* >/dev/null 2>&1 && break; sleep 0.05; done; "
+          "kill -9 $(pgrep -n -P $job dlrm-train)"),
       folder_.path());
   EXPECT_NE(outcome.code, 0);
   EXPECT_EQ(train(2, "--eval-only").code, 0);
@@ -105,7 +108,7 @@ TEST_F(Stopping, AKilledRankEndsTheJobAndLeavesTheLastCheckpoint) {
 
 TEST_F(Stopping, AStalledRankIsNamedByTheWatchdog) {
   const Outcome outcome = run_command(
-      script(std::string("mpirun -np 3 dlrm-train") + kEndless + " --set train.timeout=4",
+      script(std::string("mpirun -np 3 dlrm-train") + kUntilAsked + " --set train.timeout=4",
              "rank=$(pgrep -n -P $job dlrm-train); kill -STOP $rank; trap \"kill -9 $rank\" EXIT"),
       folder_.path());
   EXPECT_EQ(outcome.code, 3) << outcome.errors;

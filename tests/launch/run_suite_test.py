@@ -42,7 +42,7 @@ class RunSuite(unittest.TestCase):
         with open(self.program, "w", encoding="utf-8") as file:
             file.write(PROGRAM)
         os.chmod(self.program, 0o755)
-        self.path = os.path.join(self.folder.name, "suites", "program.1.json")
+        self.path = os.path.join(self.folder.name, "ctest.suites", "program.1.json")
 
     def run_suite(self, *arguments, **does):
         done = subprocess.run([sys.executable, os.path.join(TESTS, "run_suite.py"), self.program, self.path, *arguments],
