@@ -137,8 +137,6 @@ class Alignment : public EveryExecution {
   }
 };
 
-constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
-
 TEST_P(Alignment, OfInteractionsIsFreeForEachMatrix) {
   for (const DType type : kTypes) {
     for (const int64_t b : {1, 5}) {

@@ -7,7 +7,6 @@ namespace {
 
 using Cases = std::vector<CheckedCase>;
 
-constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
 constexpr Activation kActivations[] = {Activation::kNone, Activation::kRelu,    Activation::kGelu,
                                        Activation::kSilu, Activation::kSigmoid, Activation::kTanh};
 constexpr const char* kActivationNames[] = {"none", "relu", "gelu", "silu", "sigmoid", "tanh"};

@@ -1,13 +1,9 @@
 // Matrices whose rows follow each other without gaps, of every small size. Kernels may take all
 // their elements as one long row, except where the column matters.
-#include <array>
-
 #include "bags.h"
 
 namespace dlrm {
 namespace {
-
-constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16};
 
 class PackedMatrices : public EveryExecution {
  protected:
