@@ -17,14 +17,14 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-struct Case {
+struct ActivationsCase {
   const char* name;
   InteractionConfig config;
   InteractionInputs in;
   Names layers;  ///< each with the columns of its output
 };
 
-std::vector<Case> cases() {
+std::vector<ActivationsCase> activations_cases() {
   const InteractionInputs inputs{5, 15, 3}, no_dense{0, 15, 3};
   ConcatConfig last, pooled;
   last.order = ConcatOrder::kDenseLast;
@@ -56,10 +56,10 @@ class Layers : public testing::Test {
   std::unique_ptr<Ops> ops_ = make_reference_ops(*rank_.device, *rank_.stream);
 };
 
-class Activations : public Layers, public testing::WithParamInterface<Case> {};
+class Activations : public Layers, public testing::WithParamInterface<ActivationsCase> {};
 
 TEST_P(Activations, OfAnInteractionAreAllOutputsOfItsLayers) {
-  const Case& c = GetParam();
+  const ActivationsCase& c = GetParam();
   constexpr int64_t kBatch = 3, kMost = 7;
   Parameters parameters(rank_.context, *ops_, OptimizerRule::kSgd, DType::kFloat32,
                         DType::kFloat32);
@@ -100,7 +100,7 @@ TEST_P(Activations, OfAnInteractionAreAllOutputsOfItsLayers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Nn, Activations, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Nn, Activations, testing::ValuesIn(activations_cases()),
                          [](const auto& info) { return info.param.name; });
 
 TEST_F(Layers, OfAnMlpHaveActivationsOfAllTheirOutputs) {

@@ -11,15 +11,15 @@
 namespace dlrm {
 namespace {
 
-struct FusedCase {
+struct UpdateCase {
   OptimizerRule rule;
   DType compute;
 };
 
 /// Cross layers followed by an MLP, trained for some steps with the CPU's operations.
-class Network {
+class UpdatedNetwork {
  public:
-  Network(const FusedCase& c, bool fused)
+  UpdatedNetwork(const UpdateCase& c, bool fused)
       : fused_(fused),
         compute_(c.compute),
         parameters_(rank_.context, *ops_, c.rule, c.compute, DType::kFloat32) {
@@ -90,10 +90,10 @@ class Network {
   std::unique_ptr<Mlp> top_;
 };
 
-class FusedUpdate : public testing::TestWithParam<FusedCase> {};
+class FusedUpdate : public testing::TestWithParam<UpdateCase> {};
 
 TEST_P(FusedUpdate, BitsAreThoseOfBackwardThenUpdate) {
-  Network fused(GetParam(), true), apart(GetParam(), false);
+  UpdatedNetwork fused(GetParam(), true), apart(GetParam(), false);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(fused.step());
     EXPECT_FALSE(apart.step());
@@ -102,13 +102,13 @@ TEST_P(FusedUpdate, BitsAreThoseOfBackwardThenUpdate) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryRule, FusedUpdate,
-                         testing::Values(FusedCase{OptimizerRule::kSgd, DType::kFloat32},
-                                         FusedCase{OptimizerRule::kSgd, DType::kBFloat16},
-                                         FusedCase{OptimizerRule::kAdagrad, DType::kFloat32},
-                                         FusedCase{OptimizerRule::kAdam, DType::kFloat32},
-                                         FusedCase{OptimizerRule::kAdam, DType::kBFloat16},
-                                         FusedCase{OptimizerRule::kLamb, DType::kFloat32},
-                                         FusedCase{OptimizerRule::kLamb, DType::kBFloat16}));
+                         testing::Values(UpdateCase{OptimizerRule::kSgd, DType::kFloat32},
+                                         UpdateCase{OptimizerRule::kSgd, DType::kBFloat16},
+                                         UpdateCase{OptimizerRule::kAdagrad, DType::kFloat32},
+                                         UpdateCase{OptimizerRule::kAdam, DType::kFloat32},
+                                         UpdateCase{OptimizerRule::kAdam, DType::kBFloat16},
+                                         UpdateCase{OptimizerRule::kLamb, DType::kFloat32},
+                                         UpdateCase{OptimizerRule::kLamb, DType::kBFloat16}));
 
 }  // namespace
 }  // namespace dlrm

@@ -45,56 +45,47 @@ TEST(GradientBuckets, WhatLiesBehindTheLastTensorIsSummedToo) {
   });
 }
 
-/// The number of sums over two ranks that each of `ready` starts, for tensors at `starts`. The
-/// gradients of rank r are r + 1.
-std::vector<int64_t> sums_of(const std::vector<int64_t>& starts, int64_t size,
-                             const std::vector<int64_t>& ready) {
-  std::vector<int64_t> counts;
-  on_ranks(2, [&](Communicator& comm, Context& context) {
-    GradientBuckets buckets(context, DType::kFloat32, nullptr);
-    std::vector<float> gradients(static_cast<size_t>(size));
-    buckets.cut(gradients, starts, size);
-    const auto entered = [&] {
-      uint64_t calls = 0;
-      comm.engine()->monitor().each_call_log(
-          [&](const comm::CallLog& calls_of) { calls += calls_of.entered(); });
-      return static_cast<int64_t>(calls);
-    };
-    for (int step = 0; step < 2; ++step) {
-      std::fill(gradients.begin(), gradients.end(), static_cast<float>(comm.rank() + 1));
-      EXPECT_THROW(buckets.finish(), std::exception);  // no gradient is complete
-      for (const int64_t offset : ready) {
-        const int64_t before = entered();
-        buckets.ready_from(offset);
-        if (comm.rank() == 0 && step == 0) counts.push_back(entered() - before);
+/// Tensors shorter and longer than a bucket, which become ready one by one or together.
+TEST(GradientBuckets, SumEachTensorOnceWhateverTheirSizes) {
+  constexpr int64_t kMost = 256 * 1024;  // of a bucket
+  struct Sizes {
+    std::vector<int64_t> starts;
+    int64_t size;
+    std::vector<int64_t> ready;
+  };
+  for (const Sizes& s : {Sizes{{0}, 10, {0}}, Sizes{{0, kMost}, 2 * kMost, {kMost, 0}},
+                         Sizes{{0, kMost + 1}, 2 * kMost, {kMost + 1, 0}},
+                         Sizes{{0, 8, kMost, kMost + 9}, 2 * kMost, {kMost + 9, kMost, 8, 0}},
+                         Sizes{{0, 8, kMost + 16}, 2 * kMost + 16, {0}}}) {
+    on_ranks(2, [&](Communicator& comm, Context& context) {
+      GradientBuckets buckets(context, DType::kFloat32, nullptr);
+      std::vector<float> gradients(static_cast<size_t>(s.size));
+      buckets.cut(gradients, s.starts, s.size);
+      for (int step = 0; step < 2; ++step) {
+        std::fill(gradients.begin(), gradients.end(), static_cast<float>(comm.rank() + 1));
+        EXPECT_THROW(buckets.finish(), std::exception);  // no gradient is complete
+        for (const int64_t offset : s.ready) buckets.ready_from(offset);
+        buckets.poll();
+        buckets.finish();
+        EXPECT_EQ(std::count(gradients.begin(), gradients.end(), 3.0f), s.size);
       }
-      buckets.poll();
-      buckets.finish();
-      EXPECT_EQ(std::count(gradients.begin(), gradients.end(), 3.0f), size);
-    }
-  });
-  return counts;
+    });
+  }
 }
 
-TEST(GradientBuckets, HaveAMebibyteAndEndAtTensors) {
-  constexpr int64_t kMost = 256 * 1024;
-  using Counts = std::vector<int64_t>;
-  EXPECT_EQ(sums_of({0}, 10, {0}), Counts{1});
-  EXPECT_EQ(sums_of({0, kMost}, 2 * kMost, {kMost, 0}), (Counts{1, 1}));
-  EXPECT_EQ(sums_of({0, kMost + 1}, 2 * kMost, {kMost + 1, 0}), (Counts{0, 1}));
-  EXPECT_EQ(sums_of({0, 8, kMost, kMost + 9}, 2 * kMost, {kMost + 9, kMost, 8, 0}),
-            (Counts{0, 1, 0, 1}));
-  EXPECT_EQ(sums_of({0, 8, kMost + 16}, 2 * kMost + 16, {0}), Counts{3});
-}
-
-TEST(GradientBuckets, OfAGpuAreASmallOneAndTheRest) {
+TEST(GradientBuckets, OfAnyTensorsCoverEachElementOnceFromTheLast) {
   constexpr int64_t kFirst = 256 * 1024;
-  using Buckets = std::vector<Range>;
-  EXPECT_EQ(gradient_buckets({0, 8}, kFirst + 7, true), (Buckets{{0, kFirst + 7}}));
-  EXPECT_EQ(gradient_buckets({0, 9, 8 * kFirst}, 9 * kFirst, true),
-            (Buckets{{8 * kFirst, 9 * kFirst}, {0, 8 * kFirst}}));
-  EXPECT_EQ(gradient_buckets({0, 9, 8 * kFirst}, 9 * kFirst - 1, true),
-            (Buckets{{9, 9 * kFirst - 1}, {0, 9}}));
+  for (const bool on_gpu : {false, true}) {
+    for (const int64_t size : {kFirst + 7, 9 * kFirst - 1, 9 * kFirst}) {
+      int64_t end = size;
+      for (const Range& bucket : gradient_buckets({0, 9, kFirst - 1}, size, on_gpu)) {
+        EXPECT_EQ(bucket.end, end);
+        EXPECT_LT(bucket.begin, end);
+        end = bucket.begin;
+      }
+      EXPECT_EQ(end, 0);
+    }
+  }
 }
 
 TEST(GradientBuckets, WhatIsJoinedIsSummedWithTheLastBucket) {

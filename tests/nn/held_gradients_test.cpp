@@ -35,12 +35,12 @@ class TwoStreams final : public reference::ReferenceOps {
 };
 
 /// Two layers, of which the gradients of the second fill the first bucket.
-class Layers {
+class HeldLayers {
  public:
   static constexpr int64_t kJoined = 7, kInputs = 5, kLarge = 600;
 
   /// `outputs`: of the first layer.
-  Layers(Communicator& comm, int64_t outputs)
+  HeldLayers(Communicator& comm, int64_t outputs)
       : device_(make_guarded_device(64)),
         stream_(device_->make_stream()),
         context_{*device_, *stream_, comm, trace_, log_},
@@ -93,9 +93,9 @@ class Layers {
 
 TEST(HeldGradients, AreComputedWhenTheyAreQueuedAndSummedWithWhatJoinsThem) {
   run_on_threads(2, [](Communicator& comm) {
-    Layers of(comm, 3);
+    HeldLayers of(comm, 3);
     Parameters& p = of.p;
-    ASSERT_EQ(p.joined().size(), static_cast<size_t>(Layers::kJoined));
+    ASSERT_EQ(p.joined().size(), static_cast<size_t>(HeldLayers::kJoined));
     for (int step = 1; step <= 3; ++step) {
       const auto value = static_cast<float>(step + comm.rank());
       const float square = 2 * value * value;  // of two samples
@@ -115,7 +115,7 @@ TEST(HeldGradients, AreComputedWhenTheyAreQueuedAndSummedWithWhatJoinsThem) {
       p.sum_held_gradients();
       p.finish_joined();
       EXPECT_EQ(p.joined()[0], 2 * s + 1);
-      EXPECT_EQ(p.joined()[Layers::kJoined - 1], 2 * s + 1);
+      EXPECT_EQ(p.joined()[HeldLayers::kJoined - 1], 2 * s + 1);
       p.finish_gradients();
       EXPECT_EQ(of.first_gradient(), squares);
       EXPECT_EQ(of.first_bias_gradient(), 2 * (2 * s + 1));
@@ -125,7 +125,7 @@ TEST(HeldGradients, AreComputedWhenTheyAreQueuedAndSummedWithWhatJoinsThem) {
 
 TEST(HeldGradients, OfALayerOfOneOutputAreOnlySummedLater) {
   run_on_threads(2, [](Communicator& comm) {
-    Layers of(comm, 1);
+    HeldLayers of(comm, 1);
     for (int step = 0; step < 2; ++step) {
       of.ops.computed.clear();
       of.backward(2);

@@ -8,7 +8,6 @@ namespace {
 
 const Activation kSmooth[] = {Activation::kGelu, Activation::kSilu, Activation::kSigmoid,
                               Activation::kTanh};
-const DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 /// act(z) in fp64, by formulas that differ from those of the executions.
 double expected(Activation act, double z) {

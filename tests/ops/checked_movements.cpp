@@ -24,7 +24,7 @@ Cells stairs(int64_t rows, int64_t cols, DType type) {
   return all;
 }
 
-BlockCopy block_of(Cells& from, Cells& to) {
+BlockCopy block_between(Cells& from, Cells& to) {
   BlockCopy b;
   b.src = from.matrix().data, b.src_type = from.type(), b.src_stride = from.stride();
   b.dst = to.matrix().data, b.dst_type = to.type(), b.dst_stride = to.stride();
@@ -39,7 +39,7 @@ void add_copies(std::vector<CheckedCase>& all) {
                      [=](Ops& ops) {
                        Cells from = stairs(3, 4, DType::kFloat32), to = stairs(3, 4, type);
                        const std::vector<float> scale = {2, 0.1f, -1};
-                       BlockCopy b = block_of(from, to);
+                       BlockCopy b = block_between(from, to);
                        b.scale = scale.data(), b.accumulate = accumulate;
                        ops.copy_blocks({&b, 1});
                      }});
@@ -49,7 +49,7 @@ void add_copies(std::vector<CheckedCase>& all) {
       {"copy_blocks of listed rows", [](Ops& ops) {
          Cells from = stairs(5, 3, DType::kFloat32), to = stairs(6, 3, DType::kFloat32);
          const std::vector<int32_t> sources = {4, 0, 2, -1, -1}, targets = {1, 2, 4, 5, -1};
-         BlockCopy b = block_of(from, to);
+         BlockCopy b = block_between(from, to);
          b.src_rows = sources.data(), b.dst_rows = targets.data();
          ops.copy_blocks({&b, 1});
        }});
@@ -59,9 +59,9 @@ void add_copies(std::vector<CheckedCase>& all) {
                    Cells apart = stairs(3, 4, DType::kFloat32);
                    apart.set(2, 3, -90);
                    // The third begins where the second ends, the last lies before all others.
-                   BlockCopy blocks[] = {block_of(from, to), block_of(apart, to),
-                                         block_of(from, to), block_of(from, to),
-                                         block_of(from, to)};
+                   BlockCopy blocks[] = {block_between(from, to), block_between(apart, to),
+                                         block_between(from, to), block_between(from, to),
+                                         block_between(from, to)};
                    const auto at = [&](int64_t r, int64_t c) { return to.matrix().element(r, c); };
                    blocks[0].dst = at(0, 4), blocks[1].dst = at(1, 4), blocks[2].dst = at(3, 8);
                    blocks[2].rows = 1, blocks[2].cols = 1, blocks[3].rows = 0;

@@ -53,8 +53,14 @@ TEST(CheckedPlaces, AWrongElementAnywhereIsFoundAndNamed) {
     const std::vector<SpoiltOps::Call> calls = spoiling.spoilt().calls;
     const size_t last = calls.size() - 1;
     for (size_t i = 0; i < calls[last].places.size(); ++i) {
+      const Place& place = calls[last].places[i];
       const std::string error = spoiling.error_of({last, i});
-      EXPECT_EQ(element_in(error), calls[last].places[i].element) << of.name << ", place " << i;
+      EXPECT_EQ(element_in(error), place.element) << of.name << ", place " << i;
+      if (place.element.empty()) continue;
+      EXPECT_NE(error.find(calls[last].operation), std::string::npos) << error;
+      if (place.kind != Place::Kind::kFloat) continue;
+      EXPECT_EQ(element_in(spoiling.error_of({last, i, true})), place.element)
+          << of.name << ", place " << i << ", a thousandth";
     }
   }
 }

@@ -100,51 +100,6 @@ TEST_F(ChunkJobs, OfOneRunMayBeMoreThanAWarpHasLanes) {
   EXPECT_EQ(update(12000, 108, false), updated(12000));  // of 3 rows, 12 chunks, 3 pieces
 }
 
-class RunBlocks : public OnGpu {
- protected:
-  /// What find_long_runs counts for shards of so many runs, each of one occurrence.
-  std::vector<uint32_t> counted(const std::vector<int64_t>& runs) {
-    std::vector<int64_t> starts(static_cast<size_t>(std::ranges::max(runs)) + 1);
-    std::iota(starts.begin(), starts.end(), 0);
-    const auto start_array = upload(starts), counts = upload(runs);
-    std::vector<kernels::UpdateShard> shards;
-    std::vector<uint32_t> search_blocks{0};
-    for (size_t s = 0; s < runs.size(); ++s) {
-      kernels::UpdateShard shard{};
-      shard.starts = start_array.data();
-      shard.count = counts.data() + s;
-      shard.width = 1;
-      shards.push_back(shard);
-      search_blocks.push_back(search_blocks.back() + kernels::search_blocks(runs[s]));
-    }
-    const auto shard_array = upload(shards);
-    const auto search_array = upload(search_blocks);
-    const Array<uint32_t> blocks(*device, runs.size() + 2, "test");
-    kernels::UpdateList list{};
-    list.shards = shard_array.data();
-    list.search_blocks = search_array.data();
-    list.count = static_cast<int32_t>(runs.size());
-    list.counted_blocks = blocks.data();
-    kernels::find_long_runs(list, search_blocks.back(), native());
-    return download(blocks.data(), static_cast<int64_t>(runs.size()) + 2);
-  }
-};
-
-TEST_F(RunBlocks, FollowTheRunsOfEachShard) {
-  EXPECT_EQ(counted({1}), (std::vector<uint32_t>{0, 1, 4}));
-  EXPECT_EQ(counted({16, 17, 1}), (std::vector<uint32_t>{0, 1, 3, 4, 4}));
-  std::vector<uint32_t> want;
-  for (uint32_t s = 0; s <= 70; ++s) want.push_back(3 * s);
-  want.push_back(4);
-  EXPECT_EQ(counted(std::vector<int64_t>(70, 40)), want);
-}
-
-TEST_F(RunBlocks, TakeMoreRunsIfThereAreMany) {
-  // At most 8192 blocks of four warps, and one more per shard.
-  EXPECT_EQ(counted({4 * 32768}), (std::vector<uint32_t>{0, 8192, 4}));
-  EXPECT_EQ(counted({4 * 32768, 1}), (std::vector<uint32_t>{0, 6554, 6555, 5}));
-}
-
 TEST_F(ChunkJobs, AreBesideWarpsThatSumMoreRunsThanTheyHaveLanes) {
   // One block: each of its four warps takes 40 runs.
   const std::vector<float> want = updated(3, 150);

@@ -98,7 +98,7 @@ void CpuThreads::add_movements() {
   });
 }
 
-struct Shape {
+struct LayerSize {
   int64_t batch, inputs, outputs;
 };
 
@@ -107,7 +107,7 @@ struct WorkLayer {
   Cells x, w, y, dy, dx, more_y, more_x;
   std::vector<float> bias, dw, dbias;
 
-  WorkLayer(const Shape& s, DType type)
+  WorkLayer(const LayerSize& s, DType type)
       : x(Cells::random(s.batch, s.inputs, 1, type)),
         w(Cells::random(s.outputs, s.inputs, 2, type, 0)),
         y(Cells::random(s.batch, s.outputs, 3, type)),
@@ -136,22 +136,23 @@ struct WorkLayer {
 };
 
 void CpuThreads::add_layers() {
-  const auto name = [](const char* what, const Shape& s) {
+  const auto name = [](const char* what, const LayerSize& s) {
     return fmt::format("{} {} x {} -> {}", what, s.batch, s.inputs, s.outputs);
   };
-  const auto forward = [&](const Shape& s, Activation act = Activation::kRelu, bool added = false,
-                           DType type = DType::kFloat32) {
+  const auto forward = [&](const LayerSize& s, Activation act = Activation::kRelu,
+                           bool added = false, DType type = DType::kFloat32) {
     compare(name("linear_forward", s) + (added ? " added " : " ") + name_of(type) +
                 (act == Activation::kGelu   ? " gelu"
                  : act == Activation::kNone ? " none"
                                             : ""),
             [&](Ops& ops) { ops.run(WorkLayer(s, type).forward(act, added)); });
   };
-  for (const Shape& s :
-       {Shape{8, 64, 8}, Shape{9, 64, 8}, Shape{8, 63, 8}, Shape{8, 64, 7}, Shape{8, 64, 511},
-        Shape{8, 64, 512}, Shape{8, 64, 768}, Shape{8, 4096, 8}, Shape{8, 4096, 9},
-        Shape{8, 1024, 40}, Shape{4095, 8, 1}, Shape{4096, 8, 1}, Shape{6144, 8, 1},
-        Shape{64, 8, 511}, Shape{64, 8, 512}, Shape{64, 16, 512}, Shape{64, 24, 512}}) {
+  for (const LayerSize& s :
+       {LayerSize{8, 64, 8}, LayerSize{9, 64, 8}, LayerSize{8, 63, 8}, LayerSize{8, 64, 7},
+        LayerSize{8, 64, 511}, LayerSize{8, 64, 512}, LayerSize{8, 64, 768}, LayerSize{8, 4096, 8},
+        LayerSize{8, 4096, 9}, LayerSize{8, 1024, 40}, LayerSize{4095, 8, 1}, LayerSize{4096, 8, 1},
+        LayerSize{6144, 8, 1}, LayerSize{64, 8, 511}, LayerSize{64, 8, 512}, LayerSize{64, 16, 512},
+        LayerSize{64, 24, 512}}) {
     forward(s);
   }
   forward({8, 64, 8}, Activation::kNone, true);
@@ -176,8 +177,8 @@ void CpuThreads::add_layers() {
               ops.run(LinearBackwardInput{l.dy.matrix(), l.w.matrix(), l.dx.matrix(), added});
             });
   }
-  for (const Shape& s : {Shape{511, 3, 64}, Shape{512, 3, 64}, Shape{512, 3, 33}, Shape{512, 3, 32},
-                         Shape{512, 3, 96}}) {
+  for (const LayerSize& s : {LayerSize{511, 3, 64}, LayerSize{512, 3, 64}, LayerSize{512, 3, 33},
+                             LayerSize{512, 3, 32}, LayerSize{512, 3, 96}}) {
     compare(name("linear_backward_weight", s), [&](Ops& ops) {
       WorkLayer l(s, DType::kFloat32);
       ops.linear_backward_weight(l.dy.matrix(), l.x.matrix(), {l.dw.data(), s.outputs, s.inputs},
@@ -193,7 +194,7 @@ void CpuThreads::add_layers() {
               });
     }
   }
-  const auto backward = [&](const Shape& s, const std::string& how = "") {
+  const auto backward = [&](const LayerSize& s, const std::string& how = "") {
     const DType type = how == "bf16" ? DType::kBFloat16 : DType::kFloat32;
     const Activation act = how == "tanh" ? Activation::kTanh : Activation::kRelu;
     const auto layer = [&](WorkLayer& l) {
@@ -217,8 +218,9 @@ void CpuThreads::add_layers() {
       ops.linear_backward_update(step, layer(l), {w, m, v, copy}, {l.bias, bm, bv, {}});
     });
   };
-  for (const Shape& s : {Shape{128, 8, 8}, Shape{129, 8, 8}, Shape{128, 8, 7}, Shape{128, 8, 255},
-                         Shape{128, 8, 256}, Shape{128, 8, 384}, Shape{128, 256, 8}}) {
+  for (const LayerSize& s :
+       {LayerSize{128, 8, 8}, LayerSize{129, 8, 8}, LayerSize{128, 8, 7}, LayerSize{128, 8, 255},
+        LayerSize{128, 8, 256}, LayerSize{128, 8, 384}, LayerSize{128, 256, 8}}) {
     backward(s);
   }
   for (const char* how : {"bf16", "added", "copy", "lamb", "skip", "tanh", "without dx"}) {

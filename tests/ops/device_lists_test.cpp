@@ -62,28 +62,6 @@ TEST_P(UploadedLists, ManyListsTakeBoundedMemoryAndStayRight) {
   EXPECT_LE(gpu->bytes_in_use(), in_use + in_use / 4);
 }
 
-/// Memory for `short_lists` lists of 256 bytes, then for others of 512 up to 512 lists in all, and
-/// what one more of 512 bytes adds.
-std::pair<size_t, size_t> memory_of(Device& gpu, Stream& queue, int64_t short_lists) {
-  const size_t before = gpu.bytes_in_use();
-  DeviceLists lists(gpu, queue);
-  for (int64_t i = 0; i < 512; ++i) {
-    lists.of(std::vector<int64_t>(i < short_lists ? 32 : 33, i));
-  }
-  queue.synchronize();
-  const size_t all = gpu.bytes_in_use();
-  lists.of(std::vector<int64_t>(64, -1));
-  return {all - before, gpu.bytes_in_use() - all};
-}
-
-TEST_P(UploadedLists, TakeTheMemoryOfOneOfTheOlderHalf) {
-  using Memory = std::pair<size_t, size_t>;
-  EXPECT_EQ(memory_of(*gpu, *queue, 0), Memory(512 * 512, 0));
-  EXPECT_EQ(memory_of(*gpu, *queue, 255), Memory(255 * 256 + 257 * 512, 0));
-  EXPECT_EQ(memory_of(*gpu, *queue, 256), Memory(256 * 256 + 256 * 512, 512 - 256));
-  EXPECT_EQ(memory_of(*gpu, *queue, 512), Memory(512 * 256, 512 - 256));
-}
-
 TEST_P(UploadedLists, ListsThatGaveWayToLongerOnesAreUploadedAnew) {
   for (int64_t i = 0; i < 520; ++i) lists.of(numbers(i, 20));
   queue->synchronize();
@@ -154,9 +132,6 @@ TEST_P(UploadedLists, AListStaysInWhateverOrderGraphsAndOthersUseIt) {
   EXPECT_NE(content(places.front(), kCount), list_of(0));
 }
 
-std::vector<Execution> gpus() {
-  return cuda_device_count() > 0 ? std::vector<Execution>{{"cuda", 1}} : std::vector<Execution>{};
-}
 INSTANTIATE_TEST_SUITE_P(Gpu, UploadedLists, testing::ValuesIn(gpus()), execution_name);
 
 #ifdef DLRM_SIMT

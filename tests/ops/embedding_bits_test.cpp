@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "bags.h"
+#include "covering.h"
 #if defined(DLRM_SIMT)
 #include "simt/simt.h"
 #endif
@@ -12,19 +13,15 @@ namespace {
 /// Lists mix tables of all widths and types.
 using EmbeddingBits = EveryExecution;
 
-const int64_t kWidths[] = {1, 3, 4, 7, 16, 33, 64, 128, 130, 260, 1024};
-
 /// Tables of every width and type. Their rows are aligned to 16 bytes with a margin of 8, and
 /// unaligned with a margin of 3.
 std::vector<Table> tables(int64_t rows) {
   std::vector<Table> all;
   unsigned seed = 1;
-  for (const int64_t margin : {8, 3}) {
-    for (const int64_t width : kWidths) {
-      for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-        all.emplace_back(rows, width, type, seed++, margin);
-      }
-    }
+  for (const auto& [width, margin, type] :
+       covering_pairs(std::vector<int64_t>{1, 3, 4, 7, 16, 33, 64, 128, 130, 260, 1024},
+                      std::vector<int64_t>{8, 3}, std::vector(kTypes, kTypes + 2))) {
+    all.emplace_back(rows, width, type, seed++, margin);
   }
   return all;
 }
@@ -127,17 +124,27 @@ std::vector<Shard> with_rounded_gradients(std::vector<Shard> all, DType type) {
   return all;
 }
 
-std::vector<Shard> shards() {
+std::vector<Shard> make_shards() {
   std::vector<Shard> all;
   unsigned seed = 1;
   for (Table& t : tables(60)) {
-    const bool hot = t.weights.cols() <= 130 && seed % 2 == 1;
+    const bool hot = t.weights.cols() <= 130 && seed % 3 != 2;
     const int64_t bags = seed % 5 == 0 ? 0 : hot ? 2300 : 21;
     all.emplace_back(std::move(t), bags, hot, seed);
     ++seed;
   }
   all.emplace_back(Table(1, 5, DType::kFloat32, 7), 400, false, 8);
   return all;
+}
+
+const std::vector<Shard>& shards() {
+  static const std::vector<Shard> all = make_shards();
+  return all;
+}
+const std::vector<Shard>& rounded_shards(DType type) {
+  static const std::vector<Shard> wide = with_rounded_gradients(shards(), DType::kFloat32);
+  static const std::vector<Shard> narrow = with_rounded_gradients(shards(), DType::kBFloat16);
+  return type == DType::kFloat32 ? wide : narrow;
 }
 
 std::vector<ShardUpdate> updates_of(std::vector<Shard>& list, OptimizerRule rule) {
@@ -176,8 +183,8 @@ TEST_P(EmbeddingBits, RowsOfAllShardsUpdatedAtOnceHaveTheBitsOfTheReference) {
 
 TEST_P(EmbeddingBits, GradientsInBf16UpdateLikeTheSameNumbersInFp32) {
   for (const OptimizerStep& step : every_rule(kSparse)) {
-    std::vector<Shard> got = with_rounded_gradients(shards(), DType::kBFloat16);
-    std::vector<Shard> want = with_rounded_gradients(shards(), DType::kFloat32);
+    std::vector<Shard> got = rounded_shards(DType::kBFloat16);
+    std::vector<Shard> want = rounded_shards(DType::kFloat32);
     update(*ops, step, got);
     update(*ops, step, want);
     for (size_t s = 0; s < got.size(); ++s) {
@@ -188,8 +195,8 @@ TEST_P(EmbeddingBits, GradientsInBf16UpdateLikeTheSameNumbersInFp32) {
 }
 
 TEST_P(EmbeddingBits, GradientsInBf16SumToThoseOfTheSameNumbersInFp32) {
-  std::vector<Shard> narrow = with_rounded_gradients(shards(), DType::kBFloat16);
-  std::vector<Shard> wide = with_rounded_gradients(shards(), DType::kFloat32);
+  std::vector<Shard> narrow = rounded_shards(DType::kBFloat16);
+  std::vector<Shard> wide = rounded_shards(DType::kFloat32);
   for (size_t s = 0; s < narrow.size(); ++s) {
     const int64_t rows = narrow[s].table.weights.rows(), width = narrow[s].table.weights.cols();
     std::vector<Cells> sums;
@@ -261,9 +268,6 @@ TEST_P(EmbeddingBits, ASetFlagSkipsTheUpdate) {
 
 INSTANTIATE_TEST_SUITE_P(Every, EmbeddingBits, testing::ValuesIn(executions()), execution_name);
 
-std::vector<Execution> gpus_of_bits() {
-  return cuda_device_count() > 0 ? std::vector<Execution>{{"cuda", 1}} : std::vector<Execution>{};
-}
 class GpuStep : public EveryExecution {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuStep);
 
@@ -333,7 +337,7 @@ TEST_P(GpuStep, RowsOfHostMemoryAreLookedUpInASeparateLaunchWithTheSameBits) {
   for (size_t t = 0; t < of.size(); ++t) EXPECT_TRUE(mixed[t].same_bits(apart[t])) << t;
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, GpuStep, testing::ValuesIn(gpus_of_bits()), execution_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuStep, testing::ValuesIn(gpus()), execution_name);
 
 }  // namespace
 }  // namespace dlrm

@@ -7,8 +7,6 @@
 namespace dlrm {
 namespace {
 
-constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16};
-
 using EverySize = EveryExecution;
 
 struct Sizes {

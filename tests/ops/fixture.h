@@ -1,6 +1,7 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -17,6 +18,9 @@
 #include "mirror.h"
 
 namespace dlrm {
+
+/// The types of tables, activations and weights.
+inline constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 /// One execution to test: an instruction set and a number of threads, or a GPU.
 struct Execution {
@@ -57,8 +61,10 @@ struct Machine {
   std::unique_ptr<Ops> reference() const { return make_reference_ops(*device, *stream); }
 };
 
-/// All executions that this machine supports.
+/// Executions of every instruction set of this machine and of a GPU, which have every number of
+/// threads. All of these together if DLRM_TEST_ALL is set.
 inline std::vector<Execution> executions() {
+  const bool every = std::getenv("DLRM_TEST_ALL") != nullptr;
   std::vector<Execution> all;
   for (const char* isa : {"baseline", "avx2", "avx512"}) {
     try {
@@ -66,12 +72,19 @@ inline std::vector<Execution> executions() {
     } catch (const Error&) {
       continue;
     }
-    for (const int threads : {1, 2}) all.push_back({isa, threads});
+    if (every) all.push_back({isa, 1});
+    all.push_back({isa, 2});
     all.push_back({isa, 1, true});
   }
   all.push_back({all.back().isa, 3});
   if (cuda_device_count() > 0) all.push_back({"cuda", 1});
   return all;
+}
+
+/// The GPU's execution, if there is one.
+inline std::vector<Execution> gpus() {
+  if (cuda_device_count() == 0) return {};
+  return {{"cuda", 1}};
 }
 
 inline std::string execution_name(const testing::TestParamInfo<Execution>& info) {

@@ -5,21 +5,22 @@
 namespace dlrm {
 namespace {
 
-struct Shape {
+struct InteractionShape {
   int64_t batch, features, width;
 };
-const Shape kShapes[] = {{3, 26, 16}, {1, 1, 1},   {2, 3, 5},    {5, 26, 128}, {2, 0, 8},
-                         {70, 7, 4},  {2, 60, 3},  {4, 17, 33},  {0, 3, 4},    {3, 31, 36},
-                         {2, 15, 64}, {2, 130, 8}, {1, 2, 1024}, {9, 20, 20},  {1, 1, 4096}};
+const InteractionShape kInteractionShapes[] = {{3, 26, 16},  {1, 1, 1},   {2, 3, 5},   {5, 26, 128},
+                                               {2, 0, 8},    {70, 7, 4},  {2, 60, 3},  {4, 17, 33},
+                                               {0, 3, 4},    {3, 31, 36}, {2, 15, 64}, {2, 130, 8},
+                                               {1, 2, 1024}, {9, 20, 20}, {1, 1, 4096}};
 
-int64_t outputs(const Shape& s) { return s.width + (s.features + 1) * s.features / 2; }
+int64_t outputs(const InteractionShape& s) { return s.width + (s.features + 1) * s.features / 2; }
 
 using Interaction = EveryExecution;
 
 /// Columns of margin: with 3, rows start anywhere; with 8, rows are aligned to 16 bytes.
-const int64_t kSpare[] = {3, 8};
+const int64_t kSpareColumns[] = {3, 8};
 
-void expect_dot_of_the_reference(Ops& ops, Ops& reference, const Shape& s, DType type,
+void expect_dot_of_the_reference(Ops& ops, Ops& reference, const InteractionShape& s, DType type,
                                  int64_t spare) {
   Cells x = Cells::random(s.batch, s.width, 1, type, spare);
   Cells e = Cells::random(s.batch, s.features * s.width, 2, type, spare);
@@ -30,8 +31,8 @@ void expect_dot_of_the_reference(Ops& ops, Ops& reference, const Shape& s, DType
       << s.batch << " of " << s.features << " x " << s.width << " " << name_of(type);
 }
 
-void expect_dot_gradients_of_the_reference(Ops& ops, Ops& reference, const Shape& s, DType type,
-                                           int64_t spare) {
+void expect_dot_gradients_of_the_reference(Ops& ops, Ops& reference, const InteractionShape& s,
+                                           DType type, int64_t spare) {
   Cells x = Cells::random(s.batch, s.width, 1, type, spare);
   Cells e = Cells::random(s.batch, s.features * s.width, 2, type, spare);
   Cells dz = Cells::random(s.batch, outputs(s), 3, type);
@@ -46,8 +47,8 @@ void expect_dot_gradients_of_the_reference(Ops& ops, Ops& reference, const Shape
 
 TEST_P(Interaction, DotIsTheStrictLowerTriangleOfTheProducts) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Shape& s : kShapes) {
-      for (const int64_t spare : kSpare) {
+    for (const InteractionShape& s : kInteractionShapes) {
+      for (const int64_t spare : kSpareColumns) {
         expect_dot_of_the_reference(*ops, *reference, s, type, spare);
       }
     }
@@ -56,8 +57,8 @@ TEST_P(Interaction, DotIsTheStrictLowerTriangleOfTheProducts) {
 
 TEST_P(Interaction, DotBackwardAgreesWithTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Shape& s : kShapes) {
-      for (const int64_t spare : kSpare) {
+    for (const InteractionShape& s : kInteractionShapes) {
+      for (const int64_t spare : kSpareColumns) {
         expect_dot_gradients_of_the_reference(*ops, *reference, s, type, spare);
       }
     }
@@ -105,7 +106,7 @@ TEST_P(Interaction, TheGradientOfCrossLayersInputsIsSummedOverAllLayers) {
   for (const auto& [b, n] : {Sizes{1, 1}, {5, 2}, {1, 32}, {3, 32}, {4, 37}, {300, 128}}) {
     for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
       for (const int64_t layers : {1, 2, 3, 7}) {
-        for (const int64_t spare : kSpare) {
+        for (const int64_t spare : kSpareColumns) {
           Cells x0 = Cells::random(b, n, 4, type, spare);
           Cells t = Cells::random(layers * b, n, 1, type, spare);
           Cells dy = Cells::random((layers - 1) * b, n, 2, type, spare);
@@ -154,8 +155,8 @@ TEST_P(Interaction, CrossIsOneFusedMultiplyAdd) {
 
 TEST_P(Interaction, FmAppendsTheSumOfAllProducts) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Shape& s : kShapes) {
-      for (const int64_t spare : kSpare) {
+    for (const InteractionShape& s : kInteractionShapes) {
+      for (const int64_t spare : kSpareColumns) {
         const int64_t outputs = (s.features + 1) * s.width + 1;
         Cells x = Cells::random(s.batch, s.width, 1, type, spare);
         Cells e = Cells::random(s.batch, s.features * s.width, 2, type, spare);
@@ -171,8 +172,8 @@ TEST_P(Interaction, FmAppendsTheSumOfAllProducts) {
 
 TEST_P(Interaction, FmBackwardAgreesWithTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Shape& s : kShapes) {
-      for (const int64_t spare : kSpare) {
+    for (const InteractionShape& s : kInteractionShapes) {
+      for (const int64_t spare : kSpareColumns) {
         const int64_t columns = s.features * s.width;
         Cells x = Cells::random(s.batch, s.width, 1, type, spare);
         Cells e = Cells::random(s.batch, columns, 2, type, spare);

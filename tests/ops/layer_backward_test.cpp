@@ -5,25 +5,25 @@
 namespace dlrm {
 namespace {
 
-struct Shape {
+struct LayerShape {
   int64_t batch, in, out;
 };
 // Sizes below, at and above the blocks that kernels process, and beyond small batches.
-const Shape kShapes[] = {
+const LayerShape kLayerShapes[] = {
     {1, 1, 8},    {3, 13, 512}, {8, 367, 20}, {5, 64, 9},    {33, 130, 17},
     {64, 31, 40}, {65, 100, 8}, {7, 16, 1},   {128, 48, 31}, {200, 20, 24},
     {2, 512, 70}, {128, 70, 50}};  // the last one is divided among three threads
 
 /// A layer, the gradient of its output, and memory for the results of its backward.
-struct LayerCase {
-  Shape shape;
+struct BackwardCase {
+  LayerShape shape;
   DType type;
   Cells x, y, dy, dx;
   Table weight, bias;  // tables of one row, because they have optimizer state
   std::vector<BFloat16> copy;
   std::vector<float> dw, dbias;
 
-  LayerCase(const Shape& s, DType t = DType::kFloat32)
+  BackwardCase(const LayerShape& s, DType t = DType::kFloat32)
       : shape(s),
         type(t),
         x(Cells::random(s.batch, s.in, 1, t)),
@@ -62,7 +62,7 @@ struct LayerCase {
             {t.state2.floats().data, n},
             &t == &weight && type == DType::kBFloat16 ? View<BFloat16>(copy) : View<BFloat16>()};
   }
-  bool same_parameters(const LayerCase& other) const {
+  bool same_parameters(const BackwardCase& other) const {
     return weight.weights.same_bits(other.weight.weights) &&
            bias.weights.same_bits(other.bias.weights) &&
            weight.state1.same_bits(other.weight.state1) &&
@@ -80,16 +80,16 @@ testing::AssertionResult near(const std::vector<float>& got, const std::vector<f
   return testing::AssertionSuccess();
 }
 
-std::string text(const Shape& s) { return fmt::format("{} x {} -> {}", s.batch, s.in, s.out); }
+std::string text(const LayerShape& s) { return fmt::format("{} x {} -> {}", s.batch, s.in, s.out); }
 
 using LayerBackward = EveryExecution;
 
 TEST_P(LayerBackward, GradientsAgreeWithTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Shape& s : kShapes) {
+    for (const LayerShape& s : kLayerShapes) {
       for (const Activation act : {Activation::kNone, Activation::kRelu}) {
         for (const bool with_dx : {false, true}) {
-          LayerCase got(s, type), want(s, type);
+          BackwardCase got(s, type), want(s, type);
           ops->run(got.layer(act, with_dx));
           reference->run(want.layer(act, with_dx));
           const double scale = 3 * std::sqrt(static_cast<double>(s.batch));
@@ -108,8 +108,8 @@ TEST_P(LayerBackward, GradientsAgreeWithTheReference) {
 TEST_P(LayerBackward, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kDense)) {
-      for (const Shape& s : kShapes) {
-        LayerCase at_once(s, type), apart(s, type);
+      for (const LayerShape& s : kLayerShapes) {
+        BackwardCase at_once(s, type), apart(s, type);
         ops->linear_backward_update(step, at_once.layer(Activation::kRelu, true),
                                     at_once.tensor(at_once.weight), at_once.tensor(at_once.bias));
         ops->run(apart.layer(Activation::kRelu, true));
@@ -131,14 +131,14 @@ TEST_P(LayerBackward, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
 TEST_P(LayerBackward, FusedUpdateReportsASquareThatOverflows) {
   if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
   for (const OptimizerStep& rule : every_rule(kDense)) {
-    for (const Shape& s : kShapes) {
-      const auto reported = [&](LayerCase& c) {
+    for (const LayerShape& s : kLayerShapes) {
+      const auto reported = [&](BackwardCase& c) {
         return reports(rule, [&](const OptimizerStep& step) {
           ops->linear_backward_update(step, c.layer(Activation::kNone, true), c.tensor(c.weight),
                                       c.tensor(c.bias));
         });
       };
-      LayerCase in_both(s), in_weight(s);
+      BackwardCase in_both(s), in_weight(s);
       EXPECT_FALSE(reported(in_both)) << text(s);
       in_both.dy.set(s.batch - 1, s.out - 1, 1e25f);
       in_weight.x.set(s.batch - 1, s.in - 1, 1e25f);
@@ -150,8 +150,8 @@ TEST_P(LayerBackward, FusedUpdateReportsASquareThatOverflows) {
 }
 
 TEST_P(LayerBackward, FusedUpdateWritesNothingButTheParameters) {
-  for (const Shape& s : kShapes) {
-    LayerCase c(s);
+  for (const LayerShape& s : kLayerShapes) {
+    BackwardCase c(s);
     ops->linear_backward_update(step_of(OptimizerRule::kAdagrad), c.layer(Activation::kRelu, true),
                                 c.tensor(c.weight), c.tensor(c.bias));
     for (const Table* t : {&c.weight, &c.bias}) {
@@ -163,7 +163,7 @@ TEST_P(LayerBackward, FusedUpdateWritesNothingButTheParameters) {
 }
 
 TEST_P(LayerBackward, AMissingBiasIsLeftOut) {
-  LayerCase with({6, 40, 24}), without({6, 40, 24});
+  BackwardCase with({6, 40, 24}), without({6, 40, 24});
   LinearBackward l = without.layer(Activation::kNone, true);
   l.dbias = {};
   ops->linear_backward_update(step_of(OptimizerRule::kSgd), l, without.tensor(without.weight), {});
@@ -173,7 +173,7 @@ TEST_P(LayerBackward, AMissingBiasIsLeftOut) {
 }
 
 TEST_P(LayerBackward, NoSamplesGiveZeroGradients) {
-  LayerCase c({0, 5, 16});
+  BackwardCase c({0, 5, 16});
   std::fill(c.dw.begin(), c.dw.end(), 1.0f), std::fill(c.dbias.begin(), c.dbias.end(), 1.0f);
   ops->run(c.layer(Activation::kRelu, true));
   EXPECT_THAT(c.dw, testing::Each(0.0f));
@@ -181,7 +181,7 @@ TEST_P(LayerBackward, NoSamplesGiveZeroGradients) {
 }
 
 TEST_P(LayerBackward, ASecondCallGivesTheSameBits) {
-  LayerCase first({24, 300, 70}), second({24, 300, 70});
+  BackwardCase first({24, 300, 70}), second({24, 300, 70});
   ops->run(first.layer(Activation::kRelu, true));
   machine.run_as(GetParam())->run(second.layer(Activation::kRelu, true));
   EXPECT_EQ(first.dw, second.dw);
@@ -192,7 +192,7 @@ TEST_P(LayerBackward, TheCheckedExecutionPasses) {
   auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kDense)) {
-      LayerCase c({6, 37, 19}, type);
+      BackwardCase c({6, 37, 19}, type);
       EXPECT_NO_THROW(checked->linear_backward_update(step, c.layer(Activation::kRelu, true),
                                                       c.tensor(c.weight), c.tensor(c.bias)));
     }

@@ -9,7 +9,7 @@ namespace {
 
 using Movement = EveryExecution;
 
-const DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+const DType kMovedTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
 BlockCopy block(Cells& src, Cells& dst, int64_t cols) {
   BlockCopy b;
@@ -27,8 +27,8 @@ BlockCopy block(Cells& src, Cells& dst, int64_t cols) {
 TEST_P(Movement, BlocksAreCopiedScaledAddedAndConverted) {
   std::vector<float> scale(120);
   for (size_t i = 0; i < scale.size(); ++i) scale[i] = 1.0f / static_cast<float>(i + 1);
-  for (const DType from : kTypes) {
-    for (const DType to : kTypes) {
+  for (const DType from : kMovedTypes) {
+    for (const DType to : kMovedTypes) {
       for (const bool scaled : {false, true}) {
         for (const bool accumulate : {false, true}) {
           Cells src = Cells::random(120, 301, 1, from);
@@ -77,7 +77,7 @@ TEST_P(Movement, ALaterBlockReplacesAnEarlierOneOfItsPlace) {
 }
 
 TEST_P(Movement, PartialSumsOfOnePlaceAreAddedInOrder) {
-  for (const DType from : kTypes) {
+  for (const DType from : kMovedTypes) {
     for (const DType to : {DType::kFloat32, DType::kBFloat16}) {
       for (const int64_t spare : {3, 8}) {
         std::vector<Cells> parts;
@@ -124,8 +124,8 @@ TEST_P(Movement, ManyNarrowBlocksCoverAMatrix) {
 }
 
 TEST_P(Movement, RowsOfAnyLengthAndAlignmentAreCopied) {
-  for (const DType from : kTypes) {
-    for (const DType to : kTypes) {
+  for (const DType from : kMovedTypes) {
+    for (const DType to : kMovedTypes) {
       for (const int64_t spare : {0, 1, 8}) {
         for (const int64_t width : {22, 23, 24}) {  // the first row may be aligned, others not
           for (const int64_t cols : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 20}) {
@@ -261,7 +261,7 @@ std::vector<int32_t> some_rows(int32_t all, unsigned seed) {
 }
 
 TEST_P(Movement, ListedRowsAreGathered) {
-  for (const DType to : kTypes) {
+  for (const DType to : kMovedTypes) {
     Cells src = Cells::random(900, 64, 1);
     std::vector<int32_t> rows = some_rows(900, 5);
     std::reverse(rows.begin() + 7, rows.end());  // source rows may be in any order
@@ -282,7 +282,7 @@ TEST_P(Movement, ListedRowsAreGathered) {
 }
 
 TEST_P(Movement, ScatteringChangesOnlyListedRows) {
-  for (const DType from : kTypes) {
+  for (const DType from : kMovedTypes) {
     const std::vector<int32_t> rows = some_rows(900, 6), others = some_rows(700, 7);
     Cells src = Cells::random(900, 70, 1, from), got = Cells::random(900, 120, 2), want = got;
     const auto blocks = [&](Cells& dst) {
@@ -348,7 +348,7 @@ TEST_P(Movement, EmptyBlocksDoNothing) {
 
 TEST_P(Movement, MatricesAreConvertedAndAdded) {
   for (const DType from : {DType::kFloat32, DType::kBFloat16}) {
-    for (const DType to : kTypes) {
+    for (const DType to : kMovedTypes) {
       Cells x = Cells::random(9, 77, 1, from), got(9, 77, to), want(9, 77, to);
       ops->convert(x.matrix(), got.matrix());
       reference->convert(x.matrix(), want.matrix());

@@ -11,24 +11,15 @@
 namespace dlrm::cpu {
 namespace {
 
-TEST(Parts, HaveAtLeastAGrainAndAThreadEach) {
-  EXPECT_EQ(parts_for(4, 0, 100), 1);
-  EXPECT_EQ(parts_for(4, 199, 100), 1);
-  EXPECT_EQ(parts_for(4, 200, 100), 2);
-  EXPECT_EQ(parts_for(4, 399, 100), 3);
-  EXPECT_EQ(parts_for(4, 400, 100), 4);
-  EXPECT_EQ(parts_for(4, 100000, 100), 4);
-  EXPECT_EQ(parts_for(1, 100000, 100), 1);
-  EXPECT_EQ(parts_for(3, 2, 0), 2);
-  EXPECT_EQ(parts_for(64, int64_t{1} << 40, 1), 64);
-}
-
-TEST(Shares, AreAtMostEightForEachPart) {
-  EXPECT_EQ(shares_for(1, 100000, 10), 1);
-  EXPECT_EQ(shares_for(4, 39, 10), 4);
-  EXPECT_EQ(shares_for(4, 59, 10), 5);
-  EXPECT_EQ(shares_for(4, 310, 10), 31);
-  EXPECT_EQ(shares_for(4, 330, 10), 32);
+TEST(Parts, AreAtLeastOneAndAtMostTheThreads) {
+  for (const int threads : {1, 3, 64}) {
+    for (const int64_t work : {int64_t{0}, int64_t{1}, int64_t{399}, int64_t{1} << 40}) {
+      for (const int64_t grain : {0, 1, 100}) {
+        EXPECT_GE(parts_for(threads, work, grain), 1);
+        EXPECT_LE(parts_for(threads, work, grain), threads);
+      }
+    }
+  }
 }
 
 void expect_each_part_and_share_once() {
@@ -77,14 +68,20 @@ std::set<std::pair<int64_t, int64_t>> ranges_of(int threads, int64_t size, int64
   return ranges;
 }
 
-TEST(Parallel, RangesAreNearEqualAndTheLastIsLonger) {
-  using Ranges = std::set<std::pair<int64_t, int64_t>>;
-  EXPECT_EQ(ranges_of(4, 0, 1, 1), Ranges{});
-  EXPECT_EQ(ranges_of(4, -1, 1, 1), Ranges{});
-  EXPECT_EQ(ranges_of(4, 7, 1, 100), (Ranges{{0, 7}}));
-  EXPECT_EQ(ranges_of(4, 7, 50, 100), (Ranges{{0, 2}, {2, 4}, {4, 7}}));
-  EXPECT_EQ(ranges_of(4, 2, 1000, 10), (Ranges{{0, 1}, {1, 2}}));
-  EXPECT_EQ(ranges_of(2, 5, 1000, 10), (Ranges{{0, 2}, {2, 5}}));
+TEST(Parallel, RangesCoverEachElementOnce) {
+  for (const int threads : {1, 2, 4}) {
+    for (const int64_t size : {-1, 0, 1, 2, 5, 7, 100}) {
+      for (const int64_t cost : {1, 50, 1000}) {
+        int64_t next = 0;
+        for (const auto& [begin, end] : ranges_of(threads, size, cost, 100)) {
+          EXPECT_EQ(begin, next);
+          EXPECT_LT(begin, end);
+          next = end;
+        }
+        EXPECT_EQ(next, std::max<int64_t>(0, size));
+      }
+    }
+  }
 }
 
 TEST(CpuProducts, RestoreTheCallersThreads) {

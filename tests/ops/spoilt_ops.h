@@ -41,8 +41,8 @@ struct Place {
         return reference::load(at, type, 0);
     }
   }
-  /// Makes the value wrong by more than its magnitude.
-  void spoil() const {
+  /// Makes the value wrong by more than its magnitude. If `slightly`, by a thousandth of it.
+  void spoil(bool slightly) const {
     switch (kind) {
       case Kind::kInteger:
         return set(*static_cast<int64_t*>(at) + 1);
@@ -53,7 +53,8 @@ struct Place {
       default:
         break;
     }
-    const double wrong = std::isfinite(value()) ? 1 + value() + std::abs(value()) : 0;
+    const double by = (slightly ? 1e-3 : 1) * (1 + std::abs(value()));
+    const double wrong = std::isfinite(value()) ? value() + by : 0;
     if (kind == Kind::kDouble) return set(wrong);
     reference::store(at, type, 0, wrong);
   }
@@ -273,6 +274,7 @@ class Places {
 struct Spoil {
   size_t call = std::numeric_limits<size_t>::max();
   size_t place = 0;
+  bool slightly = false;
 };
 
 /// The reference, after which one place of one call is wrong.
@@ -303,7 +305,7 @@ class SpoiltOps final : public reference::ReferenceOps {
     const size_t number = calls.size();
     calls.push_back({Operation::kName, Places::of(o)});
     if (number != spoil.call) return;
-    calls.back().places[spoil.place].spoil();
+    calls.back().places[spoil.place].spoil(spoil.slightly);
   }
 
   int depth_ = 0;
