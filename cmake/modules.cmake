@@ -35,17 +35,16 @@ function(dlrm_precompiled target kind)
   endif()
 endfunction()
 
+# dlrm_unity(TARGET): its sources are compiled eight at a time, which takes half of the time, and a
+# third of it where they include large libraries. Sources with options of their own stay alone. After
+# a change of one file its seven neighbours are compiled again.
+function(dlrm_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 # dlrm_cold(FILES...): code that takes no time in a run. -O1 takes a third off its time to compile.
 function(dlrm_cold)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1)
-endfunction()
-
-# dlrm_counted(TARGET): with DLRM_COVERAGE its lines are counted. Threads count the same lines.
-function(dlrm_counted target)
-  if(DLRM_COVERAGE)
-    target_compile_options(${target} PRIVATE --coverage -fprofile-update=atomic -O1)
-    target_link_options(${target} PUBLIC --coverage)
-  endif()
 endfunction()
 
 # dlrm_module(NAME [OF_PROGRAM] DEPS modules... LIBS libraries...): the static library dlrm_NAME from src/NAME/*.cpp
@@ -80,7 +79,6 @@ function(dlrm_module name)
     target_link_libraries(dlrm_${name} PUBLIC dlrm_${dep})
   endforeach()
   target_link_libraries(dlrm_${name} PUBLIC ${M_LIBS})
-  dlrm_counted(dlrm_${name})
   if(M_OF_PROGRAM)
     target_include_directories(dlrm_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
   else()

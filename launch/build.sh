@@ -4,7 +4,7 @@
 #   launch/build.sh [--log FILE] [PRESET] [TARGET...]
 #
 # PRESET: cpu (default), cpu-asan, cpu-tsan; cuda (needs nvcc); simt, simt-asan (emulated GPU);
-# coverage (simt that counts the lines that run); fuzz (needs clang; only the harnesses of tests/fuzz)
+# fuzz (needs clang; only the harnesses of tests/fuzz)
 # TARGET: programs (dlrm-train, dlrm-data, dlrm-plan, dlrm-preflight and dlrm-infer), or one of them,
 # or a test.
 # Without a TARGET it builds everything, tests included.

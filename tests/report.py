@@ -2,7 +2,7 @@
 """What ctest ran in one or more build folders: the time of each test program, the skipped tests with their reasons,
 each reason's tests once, and the counts. A program run by run_suite.py counts as its tests, other commands as one.
 
-    report.py LOG...        the JUnit files of ctest --output-junit; other tests' results are in suites/ of the same folder
+    report.py LOG...        the JUnit files of ctest --output-junit; beside X.xml other tests' results are in X.suites/
 
 Prints "passed failed skipped" last."""
 import collections
@@ -22,8 +22,8 @@ class Group:
         self.seconds = 0.0
 
 
-def suite_results(folder, name):
-    path = os.path.join(folder, "suites", name + ".json")
+def suite_results(log, name):
+    path = os.path.join(os.path.splitext(log)[0] + ".suites", name + ".json")
     if not os.path.exists(path):
         return None
     with open(path, encoding="utf-8") as file:
@@ -44,7 +44,7 @@ def read(path, groups, skipped):
         name = case.get("name")
         group = groups[build, re.split(r"[.]", name)[0]]
         group.seconds += float(case.get("time") or 0)
-        results = suite_results(folder, name)
+        results = suite_results(path, name)
         if results is None:
             status = {"run": "ok", "notrun": "skipped", "disabled": "skipped"}.get(case.get("status"), "failed")
             group.counts[status] += 1

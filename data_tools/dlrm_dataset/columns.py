@@ -104,6 +104,8 @@ class Feature:
             self.encodes, self.fills_dictionary = True, not getattr(self.encoding, "fixed", True)
         elif self.fills_dictionary and self.encoding.fixed:
             raise BadValue(0, "another file has fixed the dictionary; finish this one first, or give it its own")
+        if hasattr(self.encoding, "check_kind"):
+            self.encoding.check_kind(self.name, part.values)
         return self.encoding.encode(part.values)
 
     def append(self, ids, part):

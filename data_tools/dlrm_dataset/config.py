@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from .files import write_text
 from .reader import Dataset
 from .values import DatasetError
 
@@ -39,8 +40,7 @@ def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), 
               "  dense_optimizer: {type: adagrad, lr: 0.02}", "  sparse_optimizer: {type: adagrad, lr: 0.05}",
               f"output: {{directory: {scalar(folder)}}}",
               f"checkpoint: {{directory: {scalar(os.path.join(folder, 'checkpoints'))}, at_end: true}}"]
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
+    write_text(path, lambda file: file.write("\n".join(lines) + "\n"))
 
 
 def add_test_rows(rows, features, train, test, data, width):

@@ -2,11 +2,12 @@
 import itertools
 import json
 import numbers
-import os
 import zlib
 
 import numpy as np
 
+from .files import write_text
+from .keys import canonical_text
 from .values import BadValue, DatasetError, check_ids, is_integer, missing, refused
 
 LARGEST_HASH = 1 << 31  # rows; ids then have 32 bits
@@ -35,6 +36,19 @@ class Hashed:
         if not 1 <= rows <= LARGEST_HASH:
             raise DatasetError(f"Hashed({rows}): rows must be from 1 to 2^31")
         self.rows = rows
+        self.kinds = {}  # by feature: whether its values are texts
+
+    def check_kind(self, feature, values):
+        """A feature has integers, or it has texts: the same number as a text would get another id."""
+        if values.dtype == object:
+            texts = np.fromiter((isinstance(value, str) for value in values), bool, len(values))
+        else:
+            texts = np.full(len(values), values.dtype.kind == "U")
+        wrong = np.flatnonzero(texts != self.kinds.setdefault(feature, bool(texts[0])))
+        if wrong.size and is_category(values[wrong[0]]):
+            kinds = ("a text after integers", "an integer after texts")
+            raise BadValue(int(wrong[0]), f"{values[wrong[0]]!r:.50} is {kinds[self.kinds[feature]]}; make all of them "
+                           "texts or integers")
 
     def encode(self, values):
         if values.dtype.kind in "iub":
@@ -45,7 +59,7 @@ class Hashed:
 
 
 class Dictionary:
-    """Texts or integers, numbered from 1 in the order of first appearance. 0 stands for a value that is not in
+    """Texts or integers, numbered from 1 in the order of first appearance. 12 and "12" are one value. 0 stands for a value that is not in
     the dictionary, and for one that the file has fewer than `threshold` times. The first file that is finished
     with a dictionary fixes it. Later values that are new get 0. Features may share a dictionary."""
 
@@ -58,14 +72,20 @@ class Dictionary:
 
     @property
     def rows(self):
-        return len(self.ids) + 1
+        return len(self.ids.values) + 1
 
     def encode(self, values):
         values = values.tolist()
         if self.fixed:
-            ids = np.fromiter(map(self.ids.get, values, itertools.repeat(0)), np.int64, len(values))
-            if not all(is_category(values[index]) for index in np.flatnonzero(ids == 0)):
+            try:
+                ids = np.fromiter(map(self.ids.get, values, itertools.repeat(-1)), np.int64, len(values))
+            except TypeError:
+                raise refused(values, is_category, "a text or an integer") from None
+            unknown = np.flatnonzero(ids < 0)
+            if not all(is_category(values[index]) for index in unknown):
                 raise refused(values, is_category, "a text or an integer")
+            for index in unknown:
+                ids[index] = self.ids.find(values[index])
             return ids
         ids = encode_each(self.ids.__getitem__, values, np.int64)
         counts = np.bincount(ids, minlength=self.rows)
@@ -79,16 +99,14 @@ class Dictionary:
             kept = self.counts >= self.threshold
             kept[0] = False
             self.final_ids = np.where(kept, np.cumsum(kept), 0)
-            self.ids = Numbers((value, int(self.final_ids[id])) for value, id in self.ids.items() if kept[id])
+            self.ids = Numbers(value for value, keep in zip(self.ids.values, kept[1:]) if keep)
         self.fixed = True
         return self.final_ids
 
     def save(self, path):
         """Writes the values in the order of their ids, from id 1 on, as a JSON list."""
-        partial = f"{path}.partial"
-        with open(partial, "w", encoding="utf-8") as file:
-            json.dump(list(self.ids), file, ensure_ascii=False, default=int)  # NumPy's integers are not int
-        os.replace(partial, path)
+        write_text(path, lambda file: json.dump(self.ids.values, file, ensure_ascii=False,
+                                                default=int))  # NumPy's integers are not int
 
     @classmethod
     def load(cls, path):
@@ -96,18 +114,33 @@ class Dictionary:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
         result = cls()
-        result.ids = Numbers((value, id) for id, value in enumerate(values, 1))
+        result.ids = Numbers(values)
         result.fixed = True
         return result
 
 
 class Numbers(dict):
-    """Gives each new value the next number, from 1."""
+    """Gives each new value the next number, from 1. Each spelling that was seen is a key."""
+
+    def __init__(self, values=()):
+        super().__init__()
+        self.values, self.by_text = [], {}  # the first spelling of each value
+        for value in values:
+            self.values.append(value)
+            self[value] = self.by_text.setdefault(canonical_text(value), len(self.values))
+
+    def find(self, value):
+        """0 if it is unknown."""
+        return self.by_text.get(canonical_text(value), 0)
 
     def __missing__(self, value):
         if not is_category(value):
             raise TypeError
-        number = self[value] = len(self) + 1
+        number = self.find(value)
+        if number == 0:
+            self.values.append(value)
+            number = self.by_text[canonical_text(value)] = len(self.values)
+        self[value] = number
         return number
 
 

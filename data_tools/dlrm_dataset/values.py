@@ -10,6 +10,10 @@ class DatasetError(ValueError):
     """One line: what is wrong, where, and what would be right."""
 
 
+class WriteError(DatasetError):
+    """A file cannot be written, for example because the disk is full."""
+
+
 class BadValue(Exception):
     """A column's value number `index` cannot be used; with index None, all of them."""
 
@@ -78,9 +82,14 @@ def lists_part(lists):
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(value) for value in lists], out=offsets[1:])
     filled = [value for value in lists if len(value)]  # an empty array has a type of its own
-    if filled and all(isinstance(value, np.ndarray) and value.ndim == 1 for value in filled):
+    masked = next((index for index, value in enumerate(lists) if np.ma.is_masked(value)), None)
+    if masked is not None:
+        raise BadValue(masked, missing(np.nan))
+    types = {value.dtype if isinstance(value, np.ndarray) and value.ndim == 1 else None for value in filled}
+    if len(types) == 1 and None not in types:  # other types could become floats or texts
         return Part(np.concatenate(filled), 0, offsets)
-    return Part(as_array(list(itertools.chain.from_iterable(lists))), 0, offsets)
+    plain = (value.tolist() if isinstance(value, np.ndarray) else value for value in filled)
+    return Part(as_array(list(itertools.chain.from_iterable(plain))), 0, offsets)
 
 
 def is_list(value):
@@ -90,10 +99,15 @@ def is_list(value):
 def as_array(column):
     """An array of any type. A list of anything but numbers becomes an array of objects: NumPy would turn mixed
     values into texts."""
+    if np.ma.is_masked(column):
+        mask = np.ma.getmaskarray(column)
+        raise BadValue(int(np.argwhere(mask)[0][0]), missing(np.nan))
     if not isinstance(column, (list, tuple)):
         return np.asarray(column)
     if column and all(isinstance(value, numbers.Number) for value in column):
-        return np.asarray(column)
+        result = np.asarray(column)
+        if result.dtype.kind != "f" or not all(map(is_integer, column)):  # floats are not exact
+            return result
     result = np.empty(len(column), object)
     for index, value in enumerate(column):
         result[index] = value

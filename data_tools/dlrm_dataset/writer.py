@@ -6,7 +6,8 @@ import tempfile
 import numpy as np
 
 from .columns import Feature, Spool, StoredColumn, create_file
-from .values import BadValue, DatasetError, float_array, label_array, weight_array
+from .files import Lock, partial_name, remove, sync_folder
+from .values import BadValue, DatasetError, WriteError, float_array, label_array, weight_array
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")  # that a config can name
 
@@ -32,7 +33,7 @@ class Writer:
         self.path = os.fspath(path)
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise DatasetError(f"{self.path}: is there and is no regular file: name another output")
-        self.samples = 0
+        self.samples, self.lock, self.partial = 0, None, None
         self.label, self.weight = label, weight
         self.dense = [dense] if isinstance(dense, str) else list(dense)
         self.width = None  # numbers of a sample
@@ -43,6 +44,7 @@ class Writer:
                 raise DatasetError(f"{self.path}: a feature cannot be named {name!r}: letters, digits, _ - . (not "
                                    "first), at most 200")
         try:
+            self.lock = Lock(self.path)
             self.labels, self.numbers, self.weights = self.spool(None), self.spool(np.float32), self.spool(np.float32)
             self.features = [Feature(name, encoding, self.spool) for name, encoding in encodings.items()]
         except OSError as error:
@@ -80,16 +82,29 @@ class Writer:
 
     def finish(self):
         """Completes the file: syncs it, and gives it its name."""
+        self.prepare()
+        self.commit()
+
+    def prepare(self):
+        """Writes and syncs the file without its name."""
         self.check_open()
-        partial = f"{self.path}.partial"
+        self.partial = partial_name(self.path)
         try:
-            remove(partial)
-            self.write_file(partial)
-            os.replace(partial, self.path)
+            self.write_file(self.partial)
+        except (OSError, RuntimeError) as error:  # h5py has both
+            self.close()
+            raise self.failed("cannot write", error) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def commit(self):
+        """Gives the file its name."""
+        try:
+            os.replace(self.partial, self.path)
         except OSError as error:
             raise self.failed("cannot write", error) from None
         finally:
-            remove(partial)
             self.close()
         sync_folder(os.path.dirname(self.path) or ".")
 
@@ -98,6 +113,11 @@ class Writer:
         for spool in self.spools:
             spool.file.close()
         self.spools = []
+        if self.partial is not None:
+            remove(self.partial)
+        self.partial = None
+        if self.lock is not None:
+            self.lock.release()
 
     def __enter__(self):
         return self
@@ -116,7 +136,8 @@ class Writer:
         return self.spools[-1]
 
     def failed(self, what, error):
-        return DatasetError(f"{self.path}: {what}: {error.strerror or error}")
+        kind = WriteError if what == "cannot write" else DatasetError
+        return kind(f"{self.path}: {what}: {getattr(error, 'strerror', None) or ' '.join(str(error).split())}")
 
     def append_columns(self, chunk):
         labels = self.use(label_array, self.label, column_of(self.path, chunk, self.label))
@@ -195,23 +216,3 @@ def column_of(path, chunk, name):
     except (KeyError, ValueError, IndexError, TypeError):
         names = list(chunk.keys()) if hasattr(chunk, "keys") else getattr(getattr(chunk, "dtype", None), "names", None)
         raise DatasetError(f"{path}: there is no column {name}; there are {names or 'none'}") from None
-
-
-def remove(path):
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
-
-
-def sync_folder(folder):
-    """The name is safe after this. A folder may be writable but not readable."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    os.close(handle)

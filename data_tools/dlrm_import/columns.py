@@ -44,13 +44,14 @@ class Converter:
     def __init__(self, schema):
         self.schema = schema
         self.scales = {}
+        self.dense_type = np.float32
         self.bad = []
 
     def convert(self, arrays, count):
         """Returns Converted, and the list of Bad values. Without bad values the first is whole."""
         work = Converter(self.schema)
-        work.scales = self.scales
-        label = work.label(arrays)
+        work.scales, work.dense_type = self.scales, self.dense_type
+        label = work.label(arrays, count)
         dense = work.dense_matrix(arrays, count)
         sparse = [work.feature(feature, arrays[feature.column]) for feature in self.schema.sparse]
         return Converted(count, label, dense, sparse, work.test_samples(arrays), work.weight(arrays)), work.bad
@@ -69,8 +70,10 @@ class Converter:
         self.refuse(bad, column, array, "is not a number")
         return values, bad
 
-    def label(self, arrays):
+    def label(self, arrays, count):
         label = self.schema.label
+        if label is None:
+            return np.zeros(count, np.uint8)
         array = arrays[label.column]
         if label.positive is not None:
             indices, keys, bad = texts(label.column, array)
@@ -109,7 +112,7 @@ class Converter:
         return np.where(wrong | np.isnan(values), np.float32(0), weights)
 
     def dense_matrix(self, arrays, count):
-        result = np.empty((len(self.schema.dense), count), np.float32)
+        result = np.empty((len(self.schema.dense), count), self.dense_type)
         for index, column in enumerate(self.schema.dense):
             values = self.dense(column, arrays[column.column])
             if column.standardise and column.column in self.scales:
@@ -117,7 +120,7 @@ class Converter:
                 values = (values - mean) / deviation
             with np.errstate(over="ignore"):
                 result[index] = values
-            wrong = np.flatnonzero(~np.isfinite(result[index]))
+                wrong = np.flatnonzero(~np.isfinite(result[index].astype(np.float32, copy=False)))
             if wrong.size:
                 self.refuse(wrong, column.column, arrays[column.column], "is too large")
         return np.ascontiguousarray(result.T)
@@ -152,9 +155,11 @@ class Converter:
                 return int(np.searchsorted(offsets, position, side="right")) - 1
         if feature.values == "integer":
             return self.whole_numbers(feature, array, offsets, sample_of)
-        plain = native.library() and pa.types.is_string(array.type) and not array.null_count
-        if plain and feature.encoding == "hash" and feature.values == "text" and feature.fill is None:
-            return Coded(native.hashed(array, feature.rows), None, offsets)
+        simple = native.library() and pa.types.is_string(array.type) and not array.null_count
+        if simple and feature.encoding == "hash" and feature.values == "text" and feature.fill is None:
+            ids = native.hashed(array, feature.rows)
+            if ids is not None:
+                return Coded(ids, None, offsets)
         indices, keys, bad = texts(feature.column, array)
         self.refuse(bad, feature.column, array, "is not UTF-8", sample_of)
         if feature.fill is not None and feature.list is None:

@@ -1,21 +1,23 @@
 """The command line of `dlrm-data import`."""
 import argparse
 import os
-import signal
 import sys
 import time
 
-from dlrm_dataset import DatasetError, write_config
+import numpy as np
+
+from dlrm_dataset import write_config
+from dlrm_dataset.files import Lock, write_text
 
 from . import native
 from .columns import Converter
 from .infer import schema_text
 from .outputs import Outputs, make_encodings
 from .pipeline import TOGETHER, convert_chunk, run
-from .problems import ImportProblem
+from .problems import ImportProblem, guarded_main
 from .scales import Moments
-from .schema import Format, read_schema
-from .sources import kind_by_name, open_columns
+from .schema import read_schema
+from .sources import Unchanged, kind_by_name, open_columns, survey
 from .state import State, check_frozen, load_state, save_state
 
 
@@ -40,6 +42,8 @@ def make_parser():
                         help="do not change the dictionaries: new values get id 0")
     parser.add_argument("--skip-malformed", action="store_true",
                         help="skip and count malformed records instead of ending with an error")
+    parser.add_argument("--unlabelled", action="store_true",
+                        help="records without a label, to predict: every label is 0, whatever the schema names")
     parser.add_argument("--threads", metavar="N", type=int, default=0,
                         help="number of threads, by default one per CPU; the output does not depend on it")
     return parser
@@ -68,6 +72,9 @@ def check_options(options, schema):
     for path in (options.output, options.test_output, options.write_config, options.dictionary):
         if path is None:
             continue
+        folder = os.path.dirname(path) or "."
+        if not os.path.isdir(folder):
+            raise ImportProblem(f"{path}: there is no folder {folder}")
         if os.path.realpath(path) in seen:
             raise ImportProblem(f"{path} is named twice")
         seen.add(os.path.realpath(path))
@@ -78,27 +85,39 @@ def infer(options):
         raise ImportProblem(f"{options.schema}: exists; --infer writes a new file")
     path = options.inputs[0]
     kind = kind_by_name(path)
-    chunk = next(iter(open_columns(Format(), kind, path, None)), None)
+    form = survey(path, kind)
+    chunk = next(iter(open_columns(form, kind, path, None)), None)
     arrays, places, _ = chunk.slow() if chunk else ({}, [], [])
     if len(places) == 0:
         raise ImportProblem(f"{path}: no record is well-formed")
-    write_text(options.schema, schema_text(kind, path, arrays))
+    text = schema_text(kind, form.delimiter, path, arrays)
+    write_text(options.schema, lambda file: file.write(text))
     print(f"{options.schema}: a schema by the first {len(places)} records of {path}; look through it before use")
-
-
-def write_text(path, text):
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise ImportProblem(f"{path}: cannot write: {error.strerror}") from None
 
 
 def run_import(options):
     start = time.monotonic()
-    schema = read_schema(options.schema)
+    schema = read_schema(options.schema, not options.unlabelled)
     check_options(options, schema)
     threads = options.threads or len(os.sched_getaffinity(0))
+    lock = locked(options.dictionary) if options.dictionary is not None and not options.frozen_dictionary else None
+    try:
+        import_records(options, schema, threads, start)
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def locked(path):
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ImportProblem(f"{path}: is no regular file")
+    try:
+        return Lock(path)
+    except OSError as error:
+        raise ImportProblem(f"{path}: cannot write: {error.strerror}") from None
+
+
+def import_records(options, schema, threads, start):
     known = options.dictionary is not None and os.path.exists(options.dictionary)
     state = load_state(options.dictionary) if known else State()
     if options.frozen_dictionary:
@@ -108,32 +127,39 @@ def run_import(options):
     def work(chunk):
         return convert_chunk(chunk, converter, options.skip_malformed)
 
-    converter.scales = scales(options, schema, state, threads, work)
+    unchanged = Unchanged()
+    converter.scales = scales(options, schema, state, threads, converter, work, unchanged)
     # Chunks share many values. Python takes so long to look one up that it is better done once for several chunks.
     together = 1 if native.library() else TOGETHER
     encodings = make_encodings(schema, state.dictionaries, options.frozen_dictionary)
     outputs = Outputs(schema, encodings, options.output, options.test_output)
     try:
-        totals = run(schema, options.inputs, threads, work, outputs.append, together)
+        totals = run(schema, options.inputs, unchanged, threads, work, outputs.append, together)
         if totals.records == 0:
             raise ImportProblem(f"{options.inputs[0]}: no record is well-formed")
         counts = outputs.finish()
+        warnings = list(outputs.warnings())
+        if options.dictionary is not None and not options.frozen_dictionary:
+            save_state(options.dictionary, state, schema, encodings)
+        outputs.commit()  # last: a dataset's ids mean nothing without their dictionary
     finally:
         outputs.close()
-    if options.dictionary is not None and not options.frozen_dictionary:
-        save_state(options.dictionary, state, schema, encodings)
     if options.write_config:
         write_config(options.write_config, options.output, options.test_output, shared=shared_tables(schema))
     report(options, encodings, totals, counts, time.monotonic() - start)
+    for warning in warnings:
+        print("warning: " + "".join(c if c.isprintable() else "?" for c in warning), file=sys.stderr)
 
 
-def scales(options, schema, state, threads, work):
+def scales(options, schema, state, threads, converter, work, unchanged):
     """Mean and deviation of the columns to standardise. Those that are not known take a pass over the inputs."""
     places = [index for index, dense in enumerate(schema.dense)
               if dense.standardise and dense.column not in state.scales]
     if places:
         moments = Moments(places)
-        run(schema, options.inputs, threads, work, moments.add)
+        converter.dense_type = np.float64  # float32 loses the deviation of large values
+        run(schema, options.inputs, unchanged, threads, work, moments.add)
+        converter.dense_type = np.float32
         state.scales.update(zip((schema.dense[place].column for place in places), moments.scales()))
     return state.scales
 
@@ -158,14 +184,9 @@ def report(options, encodings, totals, counts, seconds):
 
 
 def main(arguments):
-    try:
+    def work():
         options = make_parser().parse_args(arguments)
         check_inputs(options)
         infer(options) if options.infer else run_import(options)
-    except DatasetError as error:
-        line = "".join(c if c.isprintable() else "?" for c in str(error))  # names of columns may be anything
-        print(f"error: {line}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    return 0
+
+    return guarded_main(work)

@@ -32,10 +32,16 @@ def guarded(function):
         try:
             code = function()
         except SystemExit as end:
-            code = end.code
+            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        except BaseException as error:  # of the start, before there is a main()
+            code = 3
+            print(f"error: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            except OSError:
+                code = code or 3  # output to a full disk, or to a pipe that is closed
             os._exit(code)
     handlers = {number: signal.signal(number, lambda got, _: os.kill(child, got))
                 for number in (signal.SIGTERM, signal.SIGHUP)}

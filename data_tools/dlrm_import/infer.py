@@ -9,13 +9,15 @@ from dlrm_dataset.writer import NAME
 
 from .problems import ImportProblem
 from .schema import MISSING
-from .values import is_list, is_text, plain
+from .values import is_bytes, is_list, is_text, plain
 
 LABELS = ("label", "click", "clicked", "is_click", "target", "y", "conversion", "converted", "purchase", "install")
 WEIGHTS = ("weight", "sample_weight", "example_weight", "importance_weight")
 IDENTIFIER = re.compile(r"(^|_|[a-z])(id|ids|user|item|code|zip|hash|key)$|Id$|ID$", re.ASCII)
 TIME = re.compile(r"time|date|_at$|^ts$", re.IGNORECASE)
 ISO = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?$"
+USABLE = (is_text, is_bytes, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal,
+          pa.types.is_timestamp, pa.types.is_date, pa.types.is_time, pa.types.is_null)
 SEPARATORS = "|;, "
 MANY = 10000  # different values in the sample: hashed
 
@@ -34,8 +36,10 @@ class Column:
             array = array.flatten()
         if is_text(array.type):
             array = array.filter(pc.invert(pc.is_in(pc.utf8_trim_whitespace(array), value_set=pa.array(MISSING))))
+        if pa.types.is_floating(array.type):
+            array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
         present = array.drop_null()
-        self.missing = 1 - len(present) / max(len(array), 1)
+        self.missing = 1 - len(present) / max(len(array) if self.list else self.records, 1)
         self.values = present
         self.different = len(present.unique())
         self.numbers = None if self.time else as_numbers(present)
@@ -91,13 +95,26 @@ def as_numbers(array):
         return None
 
 
-def schema_text(kind, path, arrays):
+def usable(kind):
+    """Whether a schema can use a column of this type."""
+    if is_list(kind):
+        return not is_list(kind.value_type) and usable(kind.value_type)
+    return any(is_it(kind) for is_it in USABLE)
+
+
+def schema_text(kind, delimiter, path, arrays):
     """The schema of columns, as text with a comment on each."""
-    columns = [Column(name, array) for name, array in arrays.items()]
+    arrays = {name: plain(array) for name, array in arrays.items()}
+    columns = [Column(name, array) for name, array in arrays.items() if usable(array.type)]
+    if not columns:
+        raise ImportProblem(f"{path}: no column has a type that an import takes")
     label = choose_label(path, columns)
+    form = kind if delimiter is None else f"{{type: {kind}, delimiter: {json.dumps(delimiter)}}}"
     lines = [f"# Inferred from the first {columns[0].records} records of {path}. Look through it before use.",
-             f"format: {kind}", f"label: {entry(label)}  {label.note()}"]
-    dense, sparse, times, weights, left = [], [], [], [], []
+             f"format: {form}", f"label: {entry(label)}  {label.note()}"]
+    dense, sparse, times, weights = [], [], [], []
+    left = [f"# left out: {json.dumps(name)} has the type {' '.join(str(array.type).split())[:100]}"
+            for name, array in arrays.items() if not usable(array.type)]
     for column in columns:
         if column is label:
             continue
@@ -129,6 +146,7 @@ def schema_text(kind, path, arrays):
 
 def choose_label(path, columns):
     binary = [column for column in columns if column.binary()]
+    binary = [column for column in binary if column.missing == 0] or binary
     named = [column for column in binary if column.name.lower() in LABELS]
     if not binary:
         raise ImportProblem(f"{path}: no column has 0 and 1, which a label has; write the schema by hand")

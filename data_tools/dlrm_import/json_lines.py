@@ -5,6 +5,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from dlrm_dataset.keys import canonical_text
+
 from .columns import Bad
 from .problems import ImportProblem
 from .text import Lines, line_ends, whole
@@ -147,10 +149,8 @@ def flat(value):
     if isinstance(value, str):
         value.encode()  # not of a lone surrogate
         return value
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
-        return str(int(value))
     if isinstance(value, (int, float)):
-        return repr(value)
+        return None if value != value else canonical_text(value)
     raise TypeError
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from .problems import ImportProblem
 
 VARIABLE = "DLRM_IMPORT_LIBRARY"
-VERSION = 2
+VERSION = 3
 SKIP, NUMBER, INTEGER, CODE, TEXT, HASH = range(6)  # CsvColumn::Kind
 
 pointer, int32, int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
@@ -37,7 +37,7 @@ FUNCTIONS = {
     "dlrm_items_copy": (None, pointer, pointer, pointer),
     "dlrm_renumber": (int64, pointer, int64, int64, pointer, pointer),
     "dlrm_crc32s": (None, pointer, pointer, int64, pointer),
-    "dlrm_hash": (None, pointer, pointer, int64, int64, pointer),
+    "dlrm_hash": (ctypes.c_bool, pointer, pointer, int64, int64, pointer),
 }
 
 
@@ -218,12 +218,12 @@ def crc32s(array):
 
 
 def hashed(array, rows):
-    """The ids of the texts of a pa.string() array without nulls."""
+    """The ids of the texts of a pa.string() array without nulls. None if one is not its canonical text."""
     ids = np.empty(len(array), np.int32)
     kept, *place = place_of(array)
-    library().dlrm_hash(*place, rows, ids.ctypes.data)
+    found = library().dlrm_hash(*place, rows, ids.ctypes.data)
     del kept
-    return ids
+    return ids if found else None
 
 
 def renumber(indices, values):

@@ -28,19 +28,47 @@ class Outputs:
 
     def __init__(self, schema, encodings, output, test_output):
         self.schema, self.encodings, self.path = schema, encodings, output
+        self.ranges = {}  # least and largest by feature, and of labels
         dense = [DENSE] if schema.dense else []
         weight = WEIGHT if schema.weight is not None else None
         self.train = Writer(output, LABEL, dense, encodings, weight)
-        self.test = Writer(test_output, LABEL, dense, encodings, weight) if test_output else None
+        try:
+            self.test = Writer(test_output, LABEL, dense, encodings, weight) if test_output else None
+        except BaseException:
+            self.train.close()
+            raise
 
     def append(self, converted):
-        ids = [self.encodings[feature.name].ids_of(coded)
+        ids = [self.encodings[feature.name].ids_of(coded, feature.name)
                for feature, coded in zip(self.schema.sparse, converted.sparse)]
+        self.notice(LABEL, converted.label)
+        for feature, numbers in zip(self.schema.sparse, ids):
+            self.notice(feature.name, numbers)
         if converted.test is None:
             self.store(self.train, converted, ids, slice(None))
             return
         for writer, chosen in ((self.train, ~converted.test), (self.test, converted.test)):
             self.store(writer, converted, ids, np.flatnonzero(chosen))
+
+    def notice(self, name, values):
+        if len(values):
+            least, most = self.ranges.get(name, (np.inf, -np.inf))
+            self.ranges[name] = min(least, values.min()), max(most, values.max())
+
+    def warnings(self):
+        """What is likely to be a mistake."""
+        if self.train.samples + (self.test.samples if self.test else 0) < 2:
+            return
+        constant = {name for name, (least, most) in self.ranges.items() if least == most}
+        if LABEL in constant and self.schema.label is not None:
+            yield f"column {self.schema.label.column}: every label is {self.ranges[LABEL][0]:g}: is the schema's `label` right?"
+        for feature in self.schema.sparse:
+            unknown, total = getattr(self.encodings[feature.name], "unknown", {}).get(feature.name, (0, 0))
+            if 2 * unknown > total:
+                yield (f"column {feature.column}: {unknown} of {total} values are not in the dictionary of "
+                       f"{feature.table or feature.name}, and got id 0")
+            elif feature.name in constant:
+                yield f"column {feature.column}: every value has the id {self.ranges[feature.name][0]}"
 
     def store(self, writer, converted, ids, chosen):
         chunk = {LABEL: converted.label[chosen], DENSE: converted.dense[chosen]}
@@ -52,7 +80,7 @@ class Outputs:
         writer.append(chunk)
 
     def finish(self):
-        """Completes the files. Returns the samples of training and of test."""
+        """Completes the files, but for their names. Returns the samples of training and of test."""
         split = self.schema.split
         total = self.train.samples + (self.test.samples if self.test else 0)
         if split is not None and split.by == "fraction":
@@ -61,10 +89,15 @@ class Outputs:
         if self.test and 0 in counts:
             raise ImportProblem(f"{self.path}: the split of {total} records leaves nothing to "
                                 f"{'train on' if counts[0] == 0 else 'test with'}")
-        self.train.finish()
-        if self.test:
-            self.test.finish()
+        self.writers = [self.train, self.test] if self.test else [self.train]
+        for writer in self.writers:
+            writer.prepare()
         return counts
+
+    def commit(self):
+        """Gives the files their names."""
+        for writer in self.writers:
+            writer.commit()
 
     def close(self):
         self.train.close()

@@ -8,7 +8,7 @@ import pyarrow.parquet
 
 from .columns import Bad
 from .problems import ImportProblem
-from .values import bad_positions, filled, fresh, without
+from .values import bad_positions, filled, fresh, usual, without
 
 BATCH = 32768  # records
 
@@ -93,7 +93,7 @@ class ParquetChunk:
     def fast(self):
         arrays = {}
         for name in self.file.wanted:
-            array = self.batch.column(name)
+            array = usual(self.batch.column(name))
             arrays[name] = fresh(filled(array) if name in self.file.texts else array)
         for array in arrays.values():
             array.validate(full=True)  # that texts are UTF-8
@@ -103,7 +103,7 @@ class ParquetChunk:
         """The same arrays, without texts that are not UTF-8, which Parquet does not promise."""
         arrays, bad = {}, []
         for name in self.file.wanted:
-            array = self.batch.column(name)
+            array = usual(self.batch.column(name))
             if pa.types.is_dictionary(array.type):
                 array = array.cast(pa.string())
             wrong = bad_positions(array, check_texts)

@@ -25,19 +25,21 @@ class Result(NamedTuple):
     skipped: int
 
 
-def run(schema, inputs, threads, work, consume, together=TOGETHER):
+def run(schema, inputs, unchanged, threads, work, consume, together=TOGETHER):
     """work(chunk) on several threads, consume(`together` results as one) on this one, in the order of the inputs."""
     totals = Totals()
     with concurrent.futures.ThreadPoolExecutor(threads) as executor:
         waiting, done = collections.deque(), Done(totals, consume, together)
         try:
             for path in inputs:
+                unchanged.check(path)
                 file = open_file(schema, path, threads)
                 for chunk in file:
                     waiting.append(executor.submit(work, chunk))
                     if len(waiting) > 2 * threads:
                         done.add(waiting.popleft().result())
                 totals.bytes += file.bytes
+                unchanged.check(path)
             while waiting:
                 done.add(waiting.popleft().result())
         finally:

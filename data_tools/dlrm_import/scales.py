@@ -7,6 +7,7 @@ class Moments:
 
     def __init__(self, columns):
         self.columns = columns  # positions in the dense matrix
+        self.first = None  # of each column; distances from it are exact, also of large values
         self.count, self.mean, self.squares = 0, np.zeros(len(columns)), np.zeros(len(columns))
 
     def add(self, converted):
@@ -16,6 +17,9 @@ class Moments:
             values = values[~converted.test]
         if len(values) == 0:
             return
+        if self.first is None:
+            self.first = values[0].copy()
+        values = values - self.first
         mean = values.mean(axis=0)
         squares = ((values - mean) ** 2).sum(axis=0)
         total = self.count + len(values)
@@ -26,5 +30,6 @@ class Moments:
 
     def scales(self):
         """Mean and deviation of each column; 1 for the deviation of a constant."""
+        first = 0 if self.first is None else self.first
         deviation = np.sqrt(self.squares / max(self.count, 1))
-        return [(float(m), float(d) if d > 0 else 1.0) for m, d in zip(self.mean, deviation)]
+        return [(float(m), float(d) if d > 0 else 1.0) for m, d in zip(self.mean + first, deviation)]

@@ -8,7 +8,10 @@ import yaml
 from dlrm_dataset.encodings import LARGEST_HASH
 from dlrm_dataset.writer import NAME
 
+from dlrm_dataset.keys import canonical_text
+
 from .problems import ImportProblem
+from .yaml_text import as_flag, as_number, load, shown
 
 KINDS = ("csv", "tsv", "parquet", "json")
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N"]  # as a number
@@ -94,36 +97,32 @@ class Schema:
 
     def columns(self):
         """The columns of the inputs that are used, once each."""
-        used = [self.label.column] + [d.column for d in self.dense] + [s.column for s in self.sparse]
+        used = [self.label.column] if self.label is not None else []
+        used += [d.column for d in self.dense] + [s.column for s in self.sparse]
         used += [part.column for part in (self.timestamp, self.split, self.weight) if part is not None and part.column]
         return list(dict.fromkeys(used))
 
 
-def read_schema(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            tree = yaml.safe_load(file)
-    except OSError as error:
-        raise ImportProblem(f"{path}: cannot read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ImportProblem(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
-    return Reader(path).schema(tree)
+def read_schema(path, labelled=True):
+    return Reader(path, labelled).schema(load(path))
 
 
 class Reader:
     """Turns the YAML tree into a Schema. Every error names file and key."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, labelled=True):
+        self.path, self.labelled = path, labelled
 
     def wrong(self, key, what):
         return ImportProblem(f"{self.path}: {key}: {what}" if key else f"{self.path}: {what}")
 
     def schema(self, tree):
         t = self.mapping("", tree, "format", "label", "dense", "sparse", "timestamp", "split", "weight")
-        if "label" not in t:
-            raise self.wrong("label", "is missing; name the column of the label")
-        result = Schema(self.path, self.format(t.get("format")), self.label(t["label"]),
+        if "label" not in t and self.labelled:
+            raise self.wrong("label", "is missing; name the column of the label, or give --unlabelled for records "
+                             "without one")
+        label = self.label(t["label"]) if self.labelled else None
+        result = Schema(self.path, self.format(t.get("format")), label,
                         [self.dense(f"dense[{i}]", entry) for i, entry in enumerate(self.entries("dense", t))],
                         [self.sparse(f"sparse[{i}]", entry) for i, entry in enumerate(self.entries("sparse", t))])
         if t.get("timestamp") is not None:
@@ -165,9 +164,8 @@ class Reader:
             if value is not None and not (isinstance(value, str) and value.isascii() and
                                           (len(value) == 1 or key == "quote" and value == "") and
                                           value not in "\r\n" + ("" if value == "" else "\0")):
-                raise self.wrong(f"format.{key}", f"{value!r} is not a single ASCII character")
-        if not isinstance(result.header, bool):
-            raise self.wrong("format.header", f"{result.header!r} is neither true nor false")
+                raise self.wrong(f"format.{key}", f"{shown(value)} is not a single ASCII character")
+        result.header = self.flag("format.header", result.header)
         for key in ("columns", "missing"):
             value = t.get(key)
             if value is not None and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
@@ -187,10 +185,12 @@ class Reader:
             result.above = self.number("label.above", result.above)
         if "positive" in t:
             values = result.positive if isinstance(result.positive, list) else [result.positive]
-            if not all(isinstance(value, (str, int)) for value in values):
+            if not values or not all(isinstance(value, str) for value in values):
                 raise self.wrong("label.positive", "is not a text or a list of texts")
-            result.positive = [text(value) for value in values]
-        self.flag("label.soft", result.soft)
+            result.positive = [canonical_text(str(value)) for value in values]
+            # A boolean of Parquet and JSON is the text true.
+            result.positive += [value.lower() for value in values if value.lower() in ("true", "false")]
+        result.soft = self.flag("label.soft", result.soft)
         return result
 
     def dense(self, key, tree):
@@ -205,8 +205,8 @@ class Reader:
             result.clip = tuple(self.number(f"{key}.clip", limit) for limit in limits)
             if result.clip[0] > result.clip[1]:
                 raise self.wrong(f"{key}.clip", "the first number is the larger one")
-        self.flag(f"{key}.log", result.log)
-        self.flag(f"{key}.standardise", result.standardise)
+        result.log = self.flag(f"{key}.log", result.log)
+        result.standardise = self.flag(f"{key}.standardise", result.standardise)
         return result
 
     def sparse(self, key, tree):
@@ -232,16 +232,20 @@ class Reader:
             result.values = t["values"]
         if t.get("fill") is not None:
             result.fill = self.fill(f"{key}.fill", t["fill"], result)
-        if t.get("list") not in (None, False):
-            result.list = self.bag(f"{key}.list", t["list"])
+        bag = as_flag(t.get("list"))
+        if bag not in (None, False):
+            result.list = self.bag(f"{key}.list", bag)
         return result
 
     def fill(self, key, value, feature):
-        if isinstance(value, (bool, float)) or not isinstance(value, (int, str)):
-            raise self.wrong(key, f"{value!r} is neither a text nor a whole number")
-        if feature.values == "integer" and not isinstance(value, int):
-            raise self.wrong(key, f"{value!r} is not a whole number")
-        return value if feature.values == "integer" else str(value)
+        if not isinstance(value, str):
+            raise self.wrong(key, f"{shown(value)} is neither a text nor a whole number")
+        if feature.values != "integer":
+            return canonical_text(str(value))
+        number = as_number(value)
+        if not isinstance(number, int) or not -(1 << 63) <= number < 1 << 63:
+            raise self.wrong(key, f"{shown(value)} is not a whole number of 64 bits")
+        return number
 
     def bag(self, key, tree):
         t = {} if tree is True else self.mapping(key, tree, "separator", "cap", "keep")
@@ -249,7 +253,7 @@ class Reader:
         if result.separator is not None and not (isinstance(result.separator, str) and result.separator):
             raise self.wrong(f"{key}.separator", "is not a text")
         if result.cap is not None:
-            self.whole(f"{key}.cap", result.cap, 1 << 31)
+            result.cap = self.whole(f"{key}.cap", result.cap, 1 << 31)
         self.choice(f"{key}.keep", result.keep, ("first", "last"))
         return result
 
@@ -266,6 +270,8 @@ class Reader:
         t = self.column("timestamp", tree, "format")
         if t.get("format") is not None and not isinstance(t["format"], str):
             raise self.wrong("timestamp.format", "is not a text")
+        if "%Z" in (t.get("format") or "").replace("%%", ""):
+            raise self.wrong("timestamp.format", "%Z is not read, as names of time zones are ambiguous; %z reads +0100")
         return Timestamp(**t)
 
     def split(self, tree, timestamp):
@@ -285,21 +291,26 @@ class Reader:
             raise self.wrong("split.fraction", "is missing: the share of the test set")
         if "hash" in t:
             if not isinstance(t["hash"], str):
-                raise self.wrong("split.hash", f"{t['hash']!r} is not the name of a column")
+                raise self.wrong("split.hash", f"{shown(t['hash'])} is not the name of a column")
             return Split("hash", fraction=fraction, column=t["hash"])
         return Split("fraction", fraction=fraction)
 
     def instant(self, key, value):
         """Seconds since 1970 in UTC."""
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
+        number = as_number(value)
+        if isinstance(number, (int, float)) and abs(number) < 1e15:
+            return float(number)
+        text = value
         try:
-            if isinstance(value, str):
-                value = datetime.datetime.fromisoformat(value)
+            try:
+                value = datetime.datetime.fromisoformat(text)
+            except ValueError:  # 2024-1-31 0:00:00 +1 is a time of YAML
+                node = yaml.ScalarNode("tag:yaml.org,2002:timestamp", str(text))
+                value = yaml.constructor.SafeConstructor().construct_yaml_timestamp(node)
             if not isinstance(value, datetime.datetime):
                 value = datetime.datetime(value.year, value.month, value.day)
-        except (ValueError, AttributeError):
-            raise self.wrong(key, f"{value!r} is not a time, as 2024-01-31T12:00:00") from None
+        except (ValueError, AttributeError, TypeError):
+            raise self.wrong(key, f"{shown(text)} is not a time, as 2024-01-31T12:00:00") from None
         return (value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)).timestamp()
 
     def column(self, key, tree, *allowed):
@@ -325,29 +336,32 @@ class Reader:
         return value or []
 
     def number(self, key, value):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 3e38:
-            raise self.wrong(key, f"{value!r} is not a finite number")
-        return float(value)
+        number = as_number(value)
+        if not isinstance(number, (int, float)) or not abs(number) <= 3e38:
+            raise self.wrong(key, f"{shown(value)} is not a finite number")
+        return float(number)
 
     def whole(self, key, value, most):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise self.wrong(key, f"{value!r} is not a whole number from 1 to {most}")
-        return value
+        number = as_number(value)
+        if isinstance(number, float) and number.is_integer():  # 1e6
+            number = int(number)
+        if not isinstance(number, int) or not 1 <= number <= most:
+            raise self.wrong(key, f"{shown(value)} is not a whole number from 1 to {most}")
+        return number
 
     def flag(self, key, value):
-        if not isinstance(value, bool):
-            raise self.wrong(key, f"{value!r} is neither true nor false")
+        flag = as_flag(value)
+        if not isinstance(flag, bool):
+            raise self.wrong(key, f"{shown(value)} is neither true nor false")
+        return flag
 
     def choice(self, key, value, choices):
         if value not in choices:
-            raise self.wrong(key, f"{value!r} is none of {', '.join(choices)}")
+            raise self.wrong(key, f"{shown(value)} is none of {', '.join(choices)}")
 
     def name(self, key, value):
         if not isinstance(value, str) or not NAME.fullmatch(value):
-            raise self.wrong(key, f"{value!r} is not a name of letters, digits, _ - . (not first), at most 200; give a "
+            raise self.wrong(key, f"{shown(value)} is not a name of letters, digits, _ - . (not first), at most 200; give a "
                              "`name`")
         return value
 
-
-def text(value):
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,8 +1,8 @@
 """What one import keeps for the next: dictionaries and scales, in a JSON file."""
 import json
-import os
 
 from dlrm_dataset.encodings import is_category
+from dlrm_dataset.files import write_text
 
 from .problems import ImportProblem
 from .vocabulary import Vocabulary
@@ -40,16 +40,8 @@ def save_state(path, state, schema, encodings):
         encoding = encodings[feature.name]
         if isinstance(encoding, Vocabulary):
             dictionaries[feature.table or feature.name] = encoding.values()
-    partial = f"{path}.partial"
-    try:
-        with open(partial, "w", encoding="utf-8") as file:
-            json.dump({"format": "dlrm-import", "version": 1, "scales": state.scales, "dictionaries": dictionaries},
-                      file, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        raise ImportProblem(f"{path}: cannot write: {error.strerror}") from None
+    tree = {"format": "dlrm-import", "version": 1, "scales": state.scales, "dictionaries": dictionaries}
+    write_text(path, lambda file: json.dump(tree, file, ensure_ascii=False))
 
 
 def check_frozen(path, state, schema):

@@ -1,14 +1,19 @@
 """Arrow's arrays as NumPy's, with the positions of the values that cannot be used."""
+import datetime
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from dlrm_dataset.keys import OTHER_NUMBER, canonical_text
 
 from . import native
 from .problems import ImportProblem
 from .text_keys import plain_strings
 
 NO_BAD = np.empty(0, np.int64)
-PRINTABLE = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_decimal, pa.types.is_time)
+PRINTABLE = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_time)
+VIEWS = {"string_view": pa.string(), "binary_view": pa.binary()}
 
 
 def bad_positions(array, function):
@@ -44,9 +49,23 @@ def converted(array, function):
 
 
 def plain(array):
-    """Without a dictionary; texts and bytes as strings."""
+    """Without a dictionary, of a usual type."""
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
+    return usual(array)
+
+
+def usual(array):
+    """Without views, small decimals and small floats, which few functions take."""
+    kind = array.type
+    if pa.types.is_float16(kind):
+        return array.cast(pa.float32())
+    if str(kind) in VIEWS:
+        return array.cast(VIEWS[str(kind)])
+    if is_list(kind) and str(kind.value_type) in VIEWS:
+        return array.cast(pa.large_list(VIEWS[str(kind.value_type)]))
+    if str(kind).startswith(("decimal32", "decimal64")):
+        return array.cast(pa.decimal128(kind.precision, kind.scale))
     return array
 
 
@@ -122,7 +141,11 @@ def integers(column, array, missing):
     if pa.types.is_null(kind):
         return np.zeros(len(array), np.int64), np.ones(len(array), bool), bad
     if is_text(kind):
-        array, bad = converted(trimmed(array, missing), lambda part: part.cast(pa.int64()))
+        array = trimmed(array, missing)
+        try:
+            array = array.cast(pa.int64())
+        except pa.ArrowInvalid:  # 12.0 is 12
+            array, bad = converted(canonical(array), lambda part: part.cast(pa.int64()))
     elif pa.types.is_boolean(kind):
         array = array.cast(pa.int64())
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -144,13 +167,15 @@ def texts(column, array):
     that has a dictionary must be `fresh`."""
     bad = NO_BAD
     if pa.types.is_dictionary(array.type) and is_text(array.type.value_type) and array.null_count == 0:
-        return array.indices.to_numpy(), plain_strings(array.dictionary), bad
+        return *one_key(array.indices.to_numpy(), plain_strings(array.dictionary)), bad
     array = plain(array)
     kind = array.type
     if pa.types.is_null(kind):
         array = pa.array([""] * len(array), pa.string())
     elif pa.types.is_floating(kind):
-        array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array).cast(pa.string())  # 12.0 is 12
+        array = canonical(pc.if_else(pc.is_nan(array.cast(pa.float64())), pa.scalar(None, kind), array))
+    elif pa.types.is_decimal(kind):
+        array = canonical(array)
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind) or any(is_it(kind) for is_it in PRINTABLE):
         array = array.cast(pa.string())
     elif is_bytes(kind):
@@ -160,9 +185,35 @@ def texts(column, array):
     if array.null_count:
         array = array.fill_null("")
     if pa.types.is_string(array.type) and native.library():
-        return *native.encode(array), bad
+        return *one_key(*native.encode(array)), bad
     encoded = array.dictionary_encode()
-    return encoded.indices.to_numpy(), plain_strings(encoded.dictionary), bad
+    return *one_key(encoded.indices.to_numpy(), plain_strings(encoded.dictionary)), bad
+
+
+def canonical(array):
+    """The canonical texts of floats, decimals or texts. Nulls remain."""
+    encoded = array.dictionary_encode()
+    values = encoded.dictionary
+    if pa.types.is_floating(values.type):
+        found = values.to_numpy(zero_copy_only=False)
+        whole = (np.abs(found) < 2**63) & (np.floor(found) == found)
+        keys = pa.array(np.where(whole, found, 0).astype(np.int64)).cast(pa.string())
+        if not whole.all():
+            keys = pa.array([text if is_whole else canonical_text(value)
+                             for value, text, is_whole in zip(found, keys.to_pylist(), whole)], pa.string())
+    else:
+        keys = pa.array([canonical_text(value) for value in values.to_pylist()], pa.string())
+    return keys.take(encoded.indices)
+
+
+def one_key(indices, keys):
+    """The same with one key for each value, whatever its spelling. Keys differ."""
+    other = pc.match_substring_regex(keys, OTHER_NUMBER)
+    if not pc.any(other).as_py():
+        return indices, keys
+    texts = [canonical_text(key) for key in keys.to_pylist()]
+    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    return encoded.indices.to_numpy()[indices], encoded.dictionary
 
 
 def lists(column, array, bag):
@@ -218,15 +269,34 @@ def seconds(column, array, form, missing):
     kind = array.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return numbers(column, microseconds(array), missing)[0] * 1e-6, NO_BAD
-    if not is_text(kind) or form == "seconds":
-        return numbers(column, array, missing)
+    if form is None or form == "seconds":
+        if not is_text(kind) or form == "seconds":
+            return numbers(column, array, missing)
+    elif not is_text(kind):  # 20240131
+        whole, absent, bad = integers(column, array, missing)
+        keep = np.ones(len(whole), bool)
+        keep[bad] = False
+        array = pa.array(whole, mask=absent | ~keep).cast(pa.string())
+        found, more = seconds(column, array, form, missing)
+        return found, np.union1d(bad, more)
     read = (lambda part: part.cast(pa.timestamp("us", "UTC" if zoned else None))) if form is None else (
-        lambda part: pc.strptime(part, form, "us"))
+        lambda part: real_days(part, pc.strptime(part, form, "us"), form))
     array, zoned = trimmed(array, missing), False
     if form is None and pc.any(pc.match_substring_regex(array, r":\d\d.*([zZ]|[+-]\d\d:?\d\d)$")).as_py():
         zoned = True
     array, bad = converted(array, read)
     return numbers(column, microseconds(array), missing)[0] * 1e-6, bad
+
+
+def real_days(texts, times, form):
+    """The times, if no text has a day that its month lacks: strptime takes 31 February for 2 or 3 March."""
+    for index in np.flatnonzero(pc.fill_null(pc.less_equal(pc.day(times), 3), False).to_numpy(zero_copy_only=False)):
+        try:
+            datetime.datetime.strptime(texts[index].as_py(), form)
+        except ValueError as error:
+            if "day is out of range" in str(error):
+                raise pa.ArrowInvalid(str(error)) from None
+    return times
 
 
 def microseconds(array):

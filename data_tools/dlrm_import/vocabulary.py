@@ -1,13 +1,17 @@
 """Which ids the values of a feature have, while an import runs."""
 import collections
 import itertools
+import re
 
 import numpy as np
 import pyarrow as pa
 
+from dlrm_dataset.keys import canonical_text
+
 from . import native
 from .text_keys import as_list
 
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 PART = 1 << 16  # values that become an array at once
 
 
@@ -41,6 +45,7 @@ def make_table(known, of_texts):
     """A table of these values, of texts or integers."""
     table = NativeTable(True, of_texts) if native.library() else DictTable()
     kind = pa.string() if of_texts else pa.int64()
+    known = spelled(known, of_texts)
     try:
         for begin in range(0, len(known), PART):
             part = known[begin:begin + PART]
@@ -55,6 +60,20 @@ def make_table(known, of_texts):
         return table
 
 
+def spelled(known, of_texts):
+    """Known values as data has them, each in its place. Of several spellings of a value one is found."""
+    if not of_texts:
+        return [int(value) if isinstance(value, str) and WHOLE.fullmatch(value) else value for value in known]
+    seen, result = set(known), []
+    for value in known:
+        text = canonical_text(value)
+        if text != value and text not in seen:
+            seen.add(text)
+            value = text
+        result.append(value)
+    return result
+
+
 class Vocabulary:
     """Values numbered from 1 by first appearance; 0 stands for those that are unknown or too rare. It can begin
     with known values, which keep their ids, and it can be frozen. dlrm_dataset's Writer takes it as an encoding:
@@ -66,18 +85,21 @@ class Vocabulary:
         self.table = make_table(known, of_texts)
         self.known = len(self.table)
         self.counts = np.zeros(self.known + 1, np.int64)
-        self.frozen = frozen
+        self.frozen, self.unknown = frozen, {}  # by feature, if frozen: values without an id, and all
         self.final = None
 
     @property
     def rows(self):
         return len(self.table) + 1
 
-    def ids_of(self, coded):
+    def ids_of(self, coded, feature):
         """The ids of a feature's values in some samples."""
         keys = coded.keys
         if self.frozen:
-            return self.table.find(keys, 1)[coded.ids]
+            ids = self.table.find(keys, 1)[coded.ids]
+            unknown, total = self.unknown.get(feature, (0, 0))
+            self.unknown[feature] = unknown + len(ids) - int(np.count_nonzero(ids)), total + len(ids)
+            return ids
         numbers = self.table.add(keys, 1)
         if self.threshold > 1:
             if self.counts.size < self.rows:
@@ -112,7 +134,7 @@ class Given:
         self.rows = rows
         self.dtype = np.int32 if rows is not None and rows <= 1 << 31 else np.int64
 
-    def ids_of(self, coded):
+    def ids_of(self, coded, _):
         return coded.ids.astype(self.dtype, copy=False)
 
     def encode(self, ids):

@@ -130,7 +130,7 @@ bool CsvChunk::convert_block() {
       tables_[column].number_all({block_texts_.data(), in_block_}, 0,
                                  static_cast<int32_t*>(columns_[column].values) + done_);
     } else if (kind == CsvColumn::kHash) {
-      hashes(column);
+      if (!hashes(column)) return false;
     } else if (kind == CsvColumn::kText) {
       for (size_t i = 0; i < in_block_; ++i) texts_[column].push_back(field(i, column));
     }
@@ -170,13 +170,15 @@ bool CsvChunk::integers(size_t column) {
   return true;
 }
 
-void CsvChunk::hashes(size_t column) {
+bool CsvChunk::hashes(size_t column) {
   const auto rows = static_cast<uint64_t>(columns_[column].rows);
   auto* ids = static_cast<int32_t*>(columns_[column].values) + done_;
   for (size_t i = 0; i < in_block_; ++i) {
     const std::string_view text = field(i, column);
+    if (is_other_number(text)) return false;
     ids[i] = static_cast<int32_t>(mix64(crc32(text.data(), text.size())) % rows);
   }
+  return true;
 }
 
 bool CsvChunk::is_missing(std::string_view text) const {

@@ -48,7 +48,7 @@ class CsvChunk {
   bool convert_block();
   bool numbers(size_t column);
   bool integers(size_t column);
-  void hashes(size_t column);
+  bool hashes(size_t column);
   bool is_missing(std::string_view text) const;
   std::string_view field(size_t record, size_t column) const {
     const Field& field = fields_[record * columns_.size() + column];

@@ -9,6 +9,7 @@
 #include "dlrm/core/hash.h"
 
 #include "csv_chunk.h"
+#include "csv_number.h"
 #include "text_items.h"
 #include "text_table.h"
 
@@ -53,7 +54,7 @@ using dlrm::TextTable;
 extern "C" {
 
 /// Changes with these functions.
-int32_t dlrm_import_version() { return 2; }
+int32_t dlrm_import_version() { return 3; }
 
 int64_t dlrm_count_lines(const char* text, int64_t size) {
   return std::count(text, text + size, '\n');
@@ -182,14 +183,16 @@ void dlrm_crc32s(const int32_t* offsets, const char* data, int64_t count, uint64
   }
 }
 
-/// ids[i] = mix64(CRC-32 of text i) modulo rows.
-void dlrm_hash(const int32_t* offsets, const char* data, int64_t count, int64_t rows,
+/// ids[i] = mix64(CRC-32 of text i) modulo rows. False if a text is a number in another spelling.
+bool dlrm_hash(const int32_t* offsets, const char* data, int64_t count, int64_t rows,
                int32_t* ids) {
   for (int64_t i = 0; i < count; ++i) {
     const auto size = static_cast<size_t>(offsets[i + 1] - offsets[i]);
+    if (dlrm::is_other_number({data + offsets[i], size})) return false;
     const uint64_t sum = dlrm::crc32(data + offsets[i], size);
     ids[i] = static_cast<int32_t>(dlrm::mix64(sum) % static_cast<uint64_t>(rows));
   }
+  return true;
 }
 
 }  // extern "C"

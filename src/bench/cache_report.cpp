@@ -12,7 +12,7 @@
 namespace dlrm::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 double parse_share(const std::string& all, std::string_view text) {
   double share = 0;
@@ -26,9 +26,9 @@ double parse_share(const std::string& all, std::string_view text) {
 /// The seconds of a timed second in which rows were fetched, and in which steps waited for them.
 double share_of(double seconds, const CachePoint& point) { return seconds / point.speed.seconds; }
 
-Json point_json(const CachePoint& point) {
+OrderedJson point_json(const CachePoint& point) {
   const auto steps = static_cast<double>(point.speed.steps);
-  Json json;
+  OrderedJson json;
   json["policy"] = point.policy.empty() ? "resident" : point.policy;
   json["share"] = point.share;
   json["fast_bytes"] = point.fast_bytes;
@@ -62,7 +62,7 @@ std::vector<double> parse_shares(const std::string& text) {
 }
 
 std::string to_json(const CacheOptions& options, const CacheResult& result) {
-  Json json;
+  OrderedJson json;
   json["config"] = options.config_path;
   json["processor"] = processor_name();
   json["threads"] = result.threads;
@@ -78,9 +78,9 @@ std::string to_json(const CacheOptions& options, const CacheResult& result) {
                       {"counted", result.accesses.accesses},
                       {"fractions", result.accesses.fractions},
                       {"shares", result.accesses.shares}};
-  json["points"] = Json::array();
+  json["points"] = OrderedJson::array();
   for (const CachePoint& point : result.points) json["points"].push_back(point_json(point));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string to_table(const CacheOptions& options, const CacheResult& result) {

@@ -8,10 +8,10 @@
 
 namespace dlrm::bench {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string to_json(const FeedingOptions& options, const FeedingResult& result) {
-  Json json;
+  OrderedJson json;
   json["config"] = options.config_path;
   json["data"] = options.data;
   json["processor"] = processor_name();
@@ -19,7 +19,7 @@ std::string to_json(const FeedingOptions& options, const FeedingResult& result) 
   json["device"] = result.device;
   json["rows"] = options.rows;
   json["rounds"] = options.rounds;
-  json["steps"] = Json::array();
+  json["steps"] = OrderedJson::array();
   for (const FeedingStep& step : result.steps) {
     json["steps"].push_back(
         {{"name", step.name},
@@ -34,7 +34,7 @@ std::string to_json(const FeedingOptions& options, const FeedingResult& result) 
          {"rounds",
           {{"samples_per_second", step.samples_per_second}, {"busy_share", step.busy_shares}}}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string to_table(const FeedingOptions& options, const FeedingResult& result) {

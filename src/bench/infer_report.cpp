@@ -15,11 +15,11 @@
 namespace dlrm::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr double kLargestRate = 1e7;
 
-Json point_json(const InferPoint& point) {
+OrderedJson point_json(const InferPoint& point) {
   return {{"calls", point.calls},
           {"samples_per_second", point.samples_per_second},
           {"p50_ms", point.p50_ms},
@@ -60,7 +60,7 @@ std::vector<std::string> parse_tables(const std::string& text) {
 }
 
 std::string to_json(const InferOptions& options, const InferResult& result) {
-  Json json;
+  OrderedJson json;
   json["checkpoint"] = result.checkpoint;
   json["step"] = result.step;
   json["processor"] = processor_name();
@@ -68,24 +68,25 @@ std::string to_json(const InferOptions& options, const InferResult& result) {
   json["clients"] = options.clients;
   json["batch_wait_us"] = options.batch_wait;
   json["seconds"] = options.seconds;
-  json["models"] = Json::array();
+  json["models"] = OrderedJson::array();
   for (const InferModel& model : result.models) {
-    Json& to = json["models"].emplace_back();
+    OrderedJson& to = json["models"].emplace_back();
     to["tables"] = model.tables;
     to["table_bytes"] = model.table_bytes;
-    to["batches"] = Json::array();
+    to["batches"] = OrderedJson::array();
     for (size_t i = 0; i < options.batches.size(); ++i) {
-      Json& point = to["batches"].emplace_back(point_json(model.batches[i]));
+      OrderedJson& point = to["batches"].emplace_back(point_json(model.batches[i]));
       point["batch"] = options.batches[i];
     }
-    to["rates"] = Json::array();
+    to["rates"] = OrderedJson::array();
     for (size_t i = 0; i < options.rates.size(); ++i) {
-      Json& point = to["rates"].emplace_back(point_json(model.rates[i]));
+      OrderedJson& point = to["rates"].emplace_back(point_json(model.rates[i]));
       // JSON has no infinity.
-      point["rate"] = std::isfinite(options.rates[i]) ? Json(options.rates[i]) : Json("max");
+      point["rate"] =
+          std::isfinite(options.rates[i]) ? OrderedJson(options.rates[i]) : OrderedJson("max");
     }
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string to_table(const InferOptions& options, const InferResult& result) {

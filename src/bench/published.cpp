@@ -15,26 +15,26 @@
 namespace dlrm::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// A text, a number above 0, or whatever Value is.
 template <class Value>
-Value value_of(const Json& object, const std::string& path, const std::string& key) {
+Value value_of(const OrderedJson& object, const std::string& path, const std::string& key) {
   try {
     return object.at(key).get<Value>();
-  } catch (const Json::exception&) {
+  } catch (const OrderedJson::exception&) {
     throw usage_error("{}: {}: missing, or of another type", path, key);
   }
 }
 
-double seconds_of(const Json& root, const std::string& path, const std::string& key) {
-  const Json& seconds = root.contains("seconds") ? root["seconds"] : Json::object();
+double seconds_of(const OrderedJson& root, const std::string& path, const std::string& key) {
+  const OrderedJson& seconds = root.contains("seconds") ? root["seconds"] : OrderedJson::object();
   const auto value = value_of<double>(seconds, path + ": seconds", key);
   if (value >= 0 && value < 1) return value;
   throw usage_error("{}: seconds: {}: must be a number from 0 to 1", path, key);
 }
 
-PublishedTimes::Point point_of(const Json& object, const std::string& path) {
+PublishedTimes::Point point_of(const OrderedJson& object, const std::string& path) {
   PublishedTimes::Point point;
   point.config = value_of<std::string>(object, path, "config");
   point.ranks = value_of<int>(object, path, "ranks");
@@ -69,7 +69,7 @@ std::string summary(const char* name, const std::vector<double>& errors) {
 
 PublishedTimes read_published(const std::string& path) {
   constexpr size_t kLongest = size_t{1} << 20;
-  const Json root = Json::parse(read_text(path, kLongest), nullptr, false);
+  const OrderedJson root = OrderedJson::parse(read_text(path, kLongest), nullptr, false);
   if (!root.is_object()) throw usage_error("{}: must be a JSON object", path);
   PublishedTimes times;
   times.program = printable(value_of<std::string>(root, path, "program"), 200);
@@ -77,7 +77,7 @@ PublishedTimes read_published(const std::string& path) {
   times.largest_slice = value_of<double>(root, path, "largest_slice_elements");
   times.costs = {seconds_of(root, path, "id"), seconds_of(root, path, "element"),
                  seconds_of(root, path, "input"), seconds_of(root, path, "model_input")};
-  for (const Json& object : value_of<std::vector<Json>>(root, path, "points")) {
+  for (const OrderedJson& object : value_of<std::vector<OrderedJson>>(root, path, "points")) {
     times.points.push_back(point_of(object, path));
   }
   if (times.points.empty() || !(times.largest_slice > 0)) {
@@ -120,11 +120,11 @@ std::string to_table(const PublishedTimes& times, const PublishedResult& result)
 }
 
 std::string to_json(const PublishedTimes& times, const PublishedResult& result) {
-  Json json;
+  OrderedJson json;
   json["predicted"] = true;
   json["program"] = times.program;
   json["machine"] = {{"name", result.machine.name}, {"hash", result.machine.hash}};
-  json["points"] = Json::array();
+  json["points"] = OrderedJson::array();
   for (const PublishedComparison& c : result.points) {
     json["points"].push_back({{"config", c.point.config},
                               {"ranks", c.point.ranks},
@@ -134,7 +134,7 @@ std::string to_json(const PublishedTimes& times, const PublishedResult& result) 
                               {"fitted", c.point.fitted},
                               {"dlrm_train_ms", c.ours}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace dlrm::bench

@@ -17,7 +17,7 @@
 namespace dlrm::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kMostRanks = 65536;
 
@@ -133,15 +133,15 @@ std::string to_table(const SimulateOptions& options, const SimulateResult& resul
 }
 
 std::string to_json(const SimulateOptions& options, const SimulateResult& result) {
-  Json json;
+  OrderedJson json;
   json["predicted"] = true;
   json["program"] = result.program;
   json["config"] = options.config_path;
   json["batch"] = options.config.train.global_batch_size;
   json["machine"] = {{"name", result.machine.name}, {"hash", result.machine.hash}};
-  json["points"] = Json::array();
+  json["points"] = OrderedJson::array();
   for (const auto& [ranks, prediction, memory, launches] : result.points) {
-    Json point;
+    OrderedJson point;
     point["ranks"] = ranks;
     point["step_ms"] = ms(prediction.step);
     point["samples_per_second"] = samples_per_second(options, prediction);
@@ -157,21 +157,21 @@ std::string to_json(const SimulateOptions& options, const SimulateResult& result
                            {"fills", launches.fills},
                            {"collectives", launches.collectives}};
     }
-    point["stages"] = Json::array();
+    point["stages"] = OrderedJson::array();
     for (const StepPrediction::Stage& stage : prediction.stages) {
       point["stages"].push_back({{"name", stage.name},
                                  {"most_ms", ms(stage.most)},
                                  {"mean_ms", ms(stage.mean)},
                                  {"rank", stage.rank}});
     }
-    point["critical_path"] = Json::array();
+    point["critical_path"] = OrderedJson::array();
     for (const StepPrediction::Link& link : prediction.critical_path) {
       point["critical_path"].push_back(
           {{"stage", link.stage}, {"rank", link.rank}, {"ms", ms(link.seconds)}});
     }
     json["points"].push_back(point);
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace dlrm::bench

@@ -13,7 +13,7 @@
 namespace dlrm::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int64_t kLargestBatch = int64_t{1} << 24;
 
@@ -28,9 +28,9 @@ int64_t parse_batch(const std::string& text, std::string_view word) {
   return value;
 }
 
-Json point_json(const SweepOptions& options, const SweepPoint& point) {
+OrderedJson point_json(const SweepOptions& options, const SweepPoint& point) {
   const Spread seconds = spread_of(point.seconds);
-  Json json;
+  OrderedJson json;
   json["batch"] = point.batch;
   json["steps"] = point.steps;
   json["seconds"] = {{"mean", seconds.mean},
@@ -56,8 +56,8 @@ Json point_json(const SweepOptions& options, const SweepPoint& point) {
   return json;
 }
 
-Json moving_stages(const SweepResult& result) {
-  Json names = Json::array();
+OrderedJson moving_stages(const SweepResult& result) {
+  OrderedJson names = OrderedJson::array();
   if (result.points.front().asynchronous) return names;
   for (const auto& [name, ms] : result.points.front().stages_ms) {
     if (moves_data(name)) names.push_back(name);
@@ -85,7 +85,7 @@ std::vector<int64_t> parse_batches(const std::string& text) {
 }
 
 std::string to_json(const SweepOptions& options, const SweepResult& result) {
-  Json json;
+  OrderedJson json;
   json["config"] = options.config_path;
   json["processor"] = processor_name();
   json["device"] = result.device;
@@ -94,10 +94,10 @@ std::string to_json(const SweepOptions& options, const SweepResult& result) {
   json["repeats"] = options.repeats;
   json["machine_memory_bytes"] = machine_memory_bytes();
   json["moving_stages"] = moving_stages(result);
-  json["points"] = Json::array();
+  json["points"] = OrderedJson::array();
   for (const SweepPoint& point : result.points)
     json["points"].push_back(point_json(options, point));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string to_table(const SweepOptions& options, const SweepResult& result) {

@@ -8,7 +8,7 @@
 namespace dlrm::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 double ms(double seconds) { return 1e3 * seconds; }
 
@@ -58,13 +58,13 @@ std::string to_table(const TimelineOptions& options, const TimelineResult& resul
 }
 
 std::string to_json(const TimelineOptions& options, const TimelineResult& result) {
-  Json json;
+  OrderedJson json;
   json["config"] = options.config_path;
   json["batch"] = options.config.train.global_batch_size;
   json["ranks"] = options.ranks;
   json["machine"] = {{"name", result.machine.name}, {"hash", result.machine.hash}};
   json["emulated"] = {{"batch", result.emulated_batch}, {"most_rows", options.rows}};
-  json["counted"] = Json::array();
+  json["counted"] = OrderedJson::array();
   for (const LaunchCounts& c : result.counts) {
     json["counted"].push_back({{"kernels", c.kernels},
                                {"library_calls", c.library_calls},
@@ -77,14 +77,14 @@ std::string to_json(const TimelineOptions& options, const TimelineResult& result
   json["modelled"] = {{"step_ms", ms(result.end - result.begin)},
                       {"collectives_ms", ms(result.exchange)},
                       {"exposed_ms", ms(result.exposed)}};
-  json["modelled"]["launches"] = Json::array();
+  json["modelled"]["launches"] = OrderedJson::array();
   for (const StepLaunches& launches : result.planned) {
     json["modelled"]["launches"].push_back({{"kernels", launches.kernels},
                                             {"library_calls", launches.library_calls},
                                             {"fills", launches.fills},
                                             {"collectives", launches.collectives}});
   }
-  json["operations"] = Json::array();
+  json["operations"] = OrderedJson::array();
   for (size_t i = 0; i < result.operations.size(); ++i) {
     const TimelineOperation& o = result.operations[i];
     if (o.kind == QueuedOperation::Kind::kMark && !o.collective) continue;
@@ -96,7 +96,7 @@ std::string to_json(const TimelineOptions& options, const TimelineResult& result
                                   {"begin_ms", ms(o.begin)},
                                   {"end_ms", ms(o.end)}});
   }
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace dlrm::bench

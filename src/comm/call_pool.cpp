@@ -7,7 +7,7 @@
 namespace dlrm::comm {
 namespace {
 
-constexpr size_t kMaxFree = 64;
+constexpr size_t kMaxFreeBlocks = 64;
 
 /// Precedes each call in memory.
 struct alignas(std::max_align_t) Header {
@@ -26,7 +26,7 @@ void* CallPool::acquire(size_t bytes) {
   const auto found = std::find_if(blocks_.begin(), blocks_.end(),
                                   [&](const auto& block) { return block.second == bytes; });
   if (found == blocks_.end()) {
-    blocks_.reserve(kMaxFree);  // release() must not fail
+    blocks_.reserve(kMaxFreeBlocks);  // release() must not fail
     return ::operator new(bytes);
   }
   void* block = found->first;
@@ -36,7 +36,7 @@ void* CallPool::acquire(size_t bytes) {
 
 void CallPool::release(void* block, size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  if (blocks_.size() == kMaxFree) {
+  if (blocks_.size() == kMaxFreeBlocks) {
     // The oldest block belongs to a kind of call that is no longer made.
     ::operator delete(blocks_.front().first);
     blocks_.erase(blocks_.begin());
@@ -62,7 +62,7 @@ ExchangeLayout CallPool::acquire_layout(size_t ranks) {
 
 void CallPool::release(ExchangeLayout layout) {
   const std::lock_guard lock(mutex_);
-  if (layouts_.size() < kMaxFree) layouts_.push_back(std::move(layout));
+  if (layouts_.size() < kMaxFreeBlocks) layouts_.push_back(std::move(layout));
 }
 
 void* PooledCall::operator new(size_t bytes, const std::shared_ptr<CallPool>& pool) {

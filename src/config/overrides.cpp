@@ -74,8 +74,9 @@ NodePtr replaced_in_list(const Node& list, const Override& set, size_t depth) {
   const std::string& segment = set.path[depth];
   const auto index = item_index(list, segment);
   if (!index) {
-    throw usage_error("{}: {} has no item {}: needs a number below {}, or an item's name",
-                      set.source, prefix_of(set, depth), segment, list.items.size());
+    throw usage_error("{}: {} ({}) has no item {}: needs a number below {}, or an item's name",
+                      set.source, prefix_of(set, depth), list.place.text(), segment,
+                      list.items.size());
   }
   auto copy = std::make_shared<Node>(list);
   copy->items[*index] = replaced(list.items[*index], set, depth + 1);
@@ -102,8 +103,8 @@ NodePtr replaced(const NodePtr& node, const Override& set, size_t depth) {
   if (depth == set.path.size()) return set.value;
   if (node->is_list()) return replaced_in_list(*node, set, depth);
   if (node->is_scalar()) {
-    throw usage_error("{}: {} is {}, which has nothing inside; set it as a whole", set.source,
-                      prefix_of(set, depth), node->shown());
+    throw usage_error("{}: {} is {} ({}), which has nothing inside; set it as a whole", set.source,
+                      prefix_of(set, depth), node->shown(), node->place.text());
   }
   Node map = *node;
   map.kind = Node::Kind::kMap;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/file.h"
@@ -50,6 +51,23 @@ bool may_change(std::string key, const std::set<std::string>& changeable) {
   return true;
 }
 
+/// The config, and what was written.
+std::pair<RunConfig, NodePtr> parsed(const std::string& yaml, const std::string& name,
+                                     const std::vector<std::string>& overrides) {
+  NodePtr root = parse_yaml(yaml, name);
+  if (root->is_null()) throw usage_error("{}: is empty: needs a YAML config", name);
+  if (!root->is_map()) {
+    throw usage_error("{}: is {}: needs a map with model, data, train", root->place.text(),
+                      root->shown());
+  }
+  for (const std::string& text : overrides) root = with_override(root, text);
+  RunConfig config = default_config();
+  run_schema().read(*root, "", config);
+  resolve_table_overrides(config, *root);
+  validate(config, *root);
+  return {config, root};
+}
+
 }  // namespace
 
 bool RunConfig::caches_tables() const {
@@ -81,22 +99,13 @@ WireConfig RunConfig::sent_types() const {
 
 RunConfig parse_config(const std::string& yaml, const std::string& name,
                        const std::vector<std::string>& overrides) {
-  NodePtr root = parse_yaml(yaml, name);
-  if (root->is_null()) throw usage_error("{}: is empty: needs a YAML config", name);
-  if (!root->is_map()) {
-    throw usage_error("{}: is {}: needs a map with model, data, train", root->place.text(),
-                      root->shown());
-  }
-  for (const std::string& text : overrides) root = with_override(root, text);
-  RunConfig config = default_config();
-  run_schema().read(*root, "", config);
-  resolve_table_overrides(config, *root);
-  validate(config, *root);
-  return config;
+  return parsed(yaml, name, overrides).first;
 }
 
 RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_config(read_text(path, kLongestFile), path, overrides);
+  const auto [config, root] = parsed(read_text(path, kLongestFile), path, overrides);
+  check_evaluations(config, *root);
+  return config;
 }
 
 std::string to_yaml(const RunConfig& config) { return emit_document(*run_schema().write(config)); }

@@ -8,8 +8,6 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kMaxSteps = int64_t{1} << 53;
-
 Schema<SyntheticConfig> synthetic_schema() {
   using S = SyntheticConfig;
   Schema<S> schema;

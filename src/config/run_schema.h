@@ -7,6 +7,9 @@
 
 namespace dlrm {
 
+/// The largest number of steps: integers up to it are exact as doubles.
+constexpr int64_t kMaxSteps = int64_t{1} << 53;
+
 /// Declares all keys of a config.
 const Schema<RunConfig>& run_schema();
 

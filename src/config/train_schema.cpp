@@ -8,8 +8,6 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kMaxSteps = int64_t{1} << 53;
-
 Schema<WireConfig> wire_schema() {
   using W = WireConfig;
   Schema<W> schema;
@@ -131,7 +129,7 @@ Schema<TrainConfig> train_schema() {
   schema
       .key("threads", &T::threads, whole_number(0, kMostThreads),
            "compute threads per rank; 0 = OMP_NUM_THREADS if set, otherwise the CPUs that the "
-           "launcher assigned")
+           "launcher assigned, at most those of the container's quota")
       .may_change();
   schema
       .key("timeout", &T::timeout, real_number(0.01, 1e7),

@@ -118,6 +118,12 @@ void check_slices(const RunConfig& config, const Node& root) {
                     name);
 }
 
+bool has_test_data(const DataConfig& data) {
+  const bool generated = data.source == DataKind::kSynthetic ||
+                         (data.source == DataKind::kReplay && data.train.empty());
+  return generated || !data.test.empty();
+}
+
 }  // namespace
 
 void resolve_table_overrides(RunConfig& config, const Node& root) {
@@ -158,6 +164,17 @@ void validate(const RunConfig& config, const Node& root) {
         "{}: data.shuffle is true, but data.source criteo reads text in its order: needs {}",
         place_of(root, "data.shuffle").text(), "false, or a dataset made by dlrm-data criteo");
   }
+}
+
+void check_evaluations(const RunConfig& config, const Node& root) {
+  if (has_test_data(config.data)) return;
+  std::string key;
+  if (config.eval.stop_at_auc > 0) key = "eval.stop_at_auc";
+  if (config.eval.patience > 0) key = "eval.patience";
+  if (config.checkpoint.keep_best != BestMetric::kNone) key = "checkpoint.keep_best";
+  if (key.empty()) return;
+  throw usage_error("{}: {} is set, and data.test names no file: needs a test set to evaluate on",
+                    place_of(root, key).text(), key);
 }
 
 }  // namespace dlrm

@@ -4,18 +4,16 @@
 #include <cmath>
 #include <cstring>
 
+#include "dlrm/core/isa.h"
+
 #include "draw_kernel.h"
 
 namespace dlrm {
 namespace {
 
 const DrawKernels& best_kernels() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-    return draw_kernels_avx512();
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return draw_kernels_avx2();
-  return draw_kernels_baseline();
+  if (vector_isa() == Isa::kBaseline) return draw_kernels_baseline();
+  return vector_isa() == Isa::kAvx2 ? draw_kernels_avx2() : draw_kernels_avx512();
 }
 
 const DrawKernels& kernels() {

@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kIdsAChunk = 16384;
+constexpr int64_t kCountedAChunk = 16384;
 
 }  // namespace
 
@@ -83,11 +83,11 @@ void IdBlocks::count(const LocalBags& bags, const std::vector<BagScan>& scans, i
     const int64_t* const ids = bags.ids.data() + scan.first;
     const int64_t pieces = table.pieces();
     int64_t* const counts = words.data() + first_piece_[i];
-    const int64_t chunks = (scan.count + kIdsAChunk - 1) / kIdsAChunk;
+    const int64_t chunks = (scan.count + kCountedAChunk - 1) / kCountedAChunk;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : counts[:pieces])
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const int64_t end = std::min((chunk + 1) * kIdsAChunk, scan.count);
-      for (int64_t k = chunk * kIdsAChunk; k < end; ++k) ++counts[table.piece_of(ids[k])];
+      const int64_t end = std::min((chunk + 1) * kCountedAChunk, scan.count);
+      for (int64_t k = chunk * kCountedAChunk; k < end; ++k) ++counts[table.piece_of(ids[k])];
     }
   }
 }

@@ -92,6 +92,7 @@ void Router::route(const LocalBags& bags, PackedIds* packed) {
   transfer.pending = start_sizes(transfer);
   transfer.stage = Stage::kSizes;
   transfers_.push();
+  if (placement_) placement_->announce();
   poll();
 }
 

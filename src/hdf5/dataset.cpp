@@ -53,6 +53,9 @@ void Dataset::write_as(bool wide, const void* values) {
   const Lock lock;
   check(H5Dwrite(handle_.id(), native_type(wide), H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write",
         name());
+  // Few values stay in a buffer of the library. Closing the dataset would lose a failure to write
+  // it.
+  check(H5Dflush(handle_.id()), "write", name());
 }
 
 }  // namespace dlrm::hdf5

@@ -31,14 +31,17 @@ constexpr double kReadBytesOfShard = 2 * 96;
 /// and from it.
 constexpr double kPassesOfSum = 4;
 
-constexpr size_t kKnownParts = 8192;
+/// Recent results of a kind that are kept: several of each table.
+size_t known_results(const RunConfig& config) {
+  return std::max<size_t>(8192, 4 * config.model.tables.size());
+}
 
-/// A slot for these numbers, many of which are multiples of a power of two.
-template <size_t kSlots>
-size_t slot_of(uint64_t a, uint64_t b, uint64_t c) {
+/// One of `known` for these numbers, many of which are multiples of a power of two.
+template <class Result>
+Result& slot_of(std::vector<Result>& known, uint64_t a, uint64_t b, uint64_t c) {
   const uint64_t mixed =
       ((a * 0x9E3779B97F4A7C15 + b) * 0x9E3779B97F4A7C15 + c) * 0x9E3779B97F4A7C15;
-  return (mixed >> 32) % kSlots;
+  return known[(mixed >> 32) % known.size()];
 }
 
 /// The type in which the rank of the rows has gradients of pooled vectors.
@@ -69,8 +72,8 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
       seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
       alpha_(skew_of_ids(config)),
       types_(model_types(config)),
-      known_unique_{},
-      known_parts_(kKnownParts) {
+      known_unique_(known_results(config)),
+      known_parts_(known_results(config)) {
   double shared = -1;  // of all tables that have no size of their own
   for (const TableConfig& table : config.model.tables) {
     if (!is_cached(config, table)) continue;
@@ -87,7 +90,7 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
 CostModel CostModel::of_nodes(int ranks_per_node) const {
   CostModel cost = *this;
   cost.on_node_ = ranks_per_node;
-  cost.known_parts_.assign(kKnownParts, {});
+  cost.known_parts_.assign(cost.known_parts_.size(), {});
   return cost;
 }
 
@@ -118,8 +121,8 @@ double CostModel::bytes_of(const Part& part) const {
 }
 
 double CostModel::unique_rows(const TableConfig& table, double lookups) const {
-  Unique& known = known_unique_[slot_of<kKnownUnique>(static_cast<uint64_t>(table.rows),
-                                                      static_cast<uint64_t>(lookups), 0)];
+  Unique& known =
+      slot_of(known_unique_, static_cast<uint64_t>(table.rows), static_cast<uint64_t>(lookups), 0);
   if (known.rows != table.rows || known.lookups != lookups) {
     known = {table.rows, lookups, expected_unique_rows(table.rows, lookups, alpha_)};
   }
@@ -188,9 +191,8 @@ Cut CostModel::node_cut(const TableConfig& table, int64_t rows, int64_t width) c
 }
 
 CostModel::Part& CostModel::part(const TableConfig& table, int64_t rows, int64_t width) const {
-  Part& known =
-      known_parts_[slot_of<kKnownParts>(reinterpret_cast<uintptr_t>(&table),
-                                        static_cast<uint64_t>(rows), static_cast<uint64_t>(width))];
+  Part& known = slot_of(known_parts_, reinterpret_cast<uintptr_t>(&table),
+                        static_cast<uint64_t>(rows), static_cast<uint64_t>(width));
   if (known.table == &table && known.rows == rows && known.width == width) return known;
   known = {&table, rows, width, {on_node_, 1}, 0, -1};
   choose_cut(known);

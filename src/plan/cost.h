@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -114,8 +113,7 @@ class CostModel {
     double lookups = 0;
     double unique = 0;
   };
-  static constexpr size_t kKnownUnique = 2048;
-  mutable std::array<Unique, kKnownUnique> known_unique_;  ///< recent results
+  mutable std::vector<Unique> known_unique_;  ///< recent results
 
   /// Placement asks again and again for parts of few sizes.
   struct Part {

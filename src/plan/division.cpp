@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 
 #include "dlrm/core/partition.h"
 
@@ -115,18 +114,21 @@ TableDivisions::TableDivisions(const RunConfig& config, const CostModel& cost)
     : config_(config), cost_(cost) {}
 
 void TableDivisions::add(const TableConfig& table, const DivisionLimits& limits) {
-  const auto same = [&](const Shape& shape) {
+  const auto same = [&](const auto& known) {
+    const Shape& shape = shapes_[known.second];
     return shape.limits.whole == limits.whole && shape.limits.padded == limits.padded &&
            same_shape(*shape.table, table) &&
            config_.memory.tier_of(shape.table->name) == config_.memory.tier_of(table.name);
   };
-  auto known = std::find_if(shapes_.begin(), shapes_.end(), same);
-  if (known == shapes_.end()) {
+  const std::pair size(table.rows, table.dim);
+  const auto [first, last] = by_size_.equal_range(size);
+  auto known = std::find_if(first, last, same);
+  if (known == last) {
+    known = by_size_.emplace(size, shapes_.size());
     shapes_.push_back({&table, limits, Divisions(config_, table, cost_, limits)});
-    known = std::prev(shapes_.end());
   }
-  ++known->count;
-  shape_of_.push_back(static_cast<size_t>(known - shapes_.begin()));
+  ++shapes_[known->second].count;
+  shape_of_.push_back(known->second);
 }
 
 std::vector<Division> TableDivisions::cheapest(double seconds, double bytes) const {

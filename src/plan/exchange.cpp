@@ -12,6 +12,7 @@
 
 #include "memory.h"
 #include "node_plan.h"
+#include "numbers.h"
 
 namespace dlrm {
 namespace {
@@ -21,8 +22,6 @@ int64_t samples_of(const RunConfig& config, int rank, int world) {
 }
 
 int64_t rounded(double count) { return std::llround(count); }
-double real(int64_t value) { return static_cast<double>(value); }
-
 const TableConfig& table_of(const RunConfig& config, int table) {
   return config.model.tables[static_cast<size_t>(table)];
 }

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "dlrm/core/partition.h"
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/message_bytes.h"
+
+#include "numbers.h"
 
 namespace dlrm {
 namespace {
@@ -16,19 +17,13 @@ constexpr double kPadding = 16;        // elements
 constexpr double kIdsALongRun = 64;    // at least
 constexpr double kBytesALongRun = 64;  // the run and its list entries
 
-double real(int64_t value) { return static_cast<double>(value); }
-
-double sum_of(const std::vector<int64_t>& values) {
-  return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
-}
-
 /// Room for ids and for bags.
-struct Room {
+struct ListRoom {
   double ids = 0, bags = 0;
 };
-Room room_of(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t samples,
-             int sources) {
-  Room room;
+ListRoom room_of(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t samples,
+                 int sources) {
+  ListRoom room;
   const double lists = real(std::clamp<int64_t>(samples, 1, sources)),
                local = real(samples) / lists;
   for (const FeatureConfig& feature : table.features) {

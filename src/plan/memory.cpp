@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <variant>
 
 #include "dlrm/plan/cache_size.h"
@@ -10,19 +9,13 @@
 
 #include "exchange.h"
 #include "gpu_memory.h"
+#include "numbers.h"
 
 namespace dlrm {
 namespace {
 
-double real(int64_t value) { return static_cast<double>(value); }
-double real(size_t value) { return static_cast<double>(value); }
-
 /// Buffers of lists whose lengths depend on the ids have room for a quarter more.
 constexpr double kGrowth = 1.25;
-
-double sum_of(const std::vector<int64_t>& values) {
-  return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
-}
 
 /// The vectors of a sample that the owner of some rows returns: for every bag, and for those that
 /// have an id there.
@@ -68,6 +61,24 @@ double owner_buffer_bytes(const RunConfig& config, const TableConfig& table, int
   }
   return owner_exchange_bytes(config, table, rows, width, world, types.gradient) +
          gpu_routed_bytes(config, table, rows, batch, world, types.key_bytes);
+}
+
+/// The fp32 copies of x [b, in], w [out, in] and y [b, out] of the products of dense layers.
+double widened_bytes(const RunConfig& config, int64_t local_batch) {
+  const ModelConfig& model = config.model;
+  int64_t widest = 0;
+  int64_t largest = model.interaction_cost().largest_matrix;
+  const auto add_layers = [&](int64_t width, const std::vector<int64_t>& outputs) {
+    for (const int64_t out : outputs) {
+      widest = std::max({widest, width, out});
+      largest = std::max(largest, width * out);
+      width = out;
+    }
+  };
+  add_layers(model.dense_features, model.bottom_mlp);
+  add_layers(model.interaction_width(), model.top_mlp);
+  const int64_t vectors = local_batch * widest;
+  return 4.0 * real(2 * vectors + std::max(vectors, largest));
 }
 
 }  // namespace
@@ -116,7 +127,9 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
   const double inputs =
       keeps_inputs ? sum_of(model.bottom_mlp) + sum_of(model.top_mlp) - model.top_mlp.back() : 0;
   const double bytes = real(local_batch) * (2.0 * elements + inputs) * element;
-  return plans_for_gpu(config) ? bytes + gpu_activation_extra(config, local_batch) : bytes;
+  if (plans_for_gpu(config)) return bytes + gpu_activation_extra(config, local_batch);
+  const bool widens = config.train.precision == Precision::kBf16;
+  return widens ? bytes + widened_bytes(config, local_batch) : bytes;
 }
 
 double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {

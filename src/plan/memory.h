@@ -25,7 +25,9 @@ double state_bytes(OptimizerRule rule, int64_t rows, int64_t width);
 /// Weights, gradients (4 bytes each), state, and bf16 copies (2) of the dense parameters.
 double dense_bytes(const RunConfig& config);
 
-/// The output of every layer and its gradient, for b samples.
+/// The output of every layer and its gradient, for b samples, and on a CPU the fp32 copies of the
+/// operands of one bf16 product: a processor without bf16 products makes them. They always count,
+/// so that a plan does not depend on the processor that makes it.
 double activation_bytes(const RunConfig& config, int64_t local_batch);
 
 /// E and dE [b, W]. 0 if they are a part of the interaction's activations and gradients.

@@ -30,6 +30,8 @@ constexpr double kAlike = 1.002;
 constexpr double kMatters = 0.01;
 /// Rounding.
 constexpr double kTiny = 1e-9;
+/// Different tables for which prices are found. The time grows with a power of their number.
+constexpr size_t kMostShapes = 128;
 
 /// Parts of a table of similar width, or its copies, on ranks with so many parts or more. Sums are
 /// those of all parts of a table that is divided so.
@@ -359,6 +361,9 @@ double least_fullest(const RunConfig& config, const CostModel& cost, double seco
              config.memory.tier_of(of.first->name) == config.memory.tier_of(table.name);
     });
     known == tables.end() ? tables.push_back({&table, 1}) : void(++known->count);
+    if (tables.size() <= kMostShapes) continue;
+    const LeastMemory least = least_memory(config, world);
+    return std::min(least.common + least.tables / world, most);
   }
   double common = least_memory(config, world).common, more = 0;
   Ways ways(config, cost, seconds, most - common);

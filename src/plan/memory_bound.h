@@ -6,7 +6,8 @@
 namespace dlrm {
 
 /// A lower bound in bytes for the fullest rank of any plan whose heaviest rank, without node sums,
-/// costs at most `seconds`. At most `most`. Leaves out caches. `cost` is of ranks.
+/// costs at most `seconds`. At most `most`. Leaves out caches. `cost` is of ranks. With more than
+/// 128 different tables it is the mean of all ranks, whatever they cost.
 ///
 /// Let `s` be the time of a shard, and `f` the share of its table that a part has. A part costs at
 /// least s + a f and needs at least b f bytes, where a and b depend on the table, on how narrow the

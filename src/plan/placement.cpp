@@ -37,7 +37,7 @@ constexpr double kEvenAtLast = 1.04;
 /// Sizes of parts that are tried then, as multiples of the mean bytes of a rank.
 constexpr double kByteShares[] = {1, 4, 1.0 / 2, std::numeric_limits<double>::infinity()};
 /// A plan is better if seconds times this root of the bytes are less, both over the mean.
-constexpr double kBytesMatter = 0.25, kBytesMatterMore = 0.5;
+constexpr double kPlacedBytesMatter = 0.25, kPlacedBytesMatterMore = 0.5;
 constexpr double kWorthEvener = 0.99;
 constexpr double kGood = 1.08;
 /// Seconds above this multiple of the least matter more, by this power.
@@ -246,7 +246,7 @@ void Placement::consider(const Refinement& plan) {
   double score = bytes;
   if (!evenest_) {
     score = seconds * std::pow(std::max(seconds / kEven, 1.0), kExcessMatters) *
-            std::pow(bytes, even_ ? kBytesMatterMore : kBytesMatter);
+            std::pow(bytes, even_ ? kPlacedBytesMatterMore : kPlacedBytesMatter);
   } else if (seconds > kMostEvening) {
     score = kTooHeavy * seconds;
   }

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlrm/core/isa.h"
+
 namespace dlrm::serve {
 namespace {
 
 PoolInt8Bags best_kernel() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-    return pool_int8_bags_avx512();
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
-    return pool_int8_bags_avx2();
-  }
-  return pool_int8_bags_baseline();
+  if (vector_isa() == Isa::kBaseline) return pool_int8_bags_baseline();
+  return vector_isa() == Isa::kAvx2 ? pool_int8_bags_avx2() : pool_int8_bags_avx512();
 }
 
 constexpr int64_t kPart = 64;  // bags
@@ -68,7 +63,7 @@ void pool_int8_bags(View<const Int8Bags> groups, int threads) {
       parts.push_back({&g, b, std::min(b + kPart, g.bags)});
     }
   }
-  const int used = static_cast<int>(std::clamp<int64_t>(work / kGrain, 1, threads));
+  const int used = work < 2 * kGrain ? 1 : threads;
 #pragma omp parallel for schedule(static) num_threads(used) if (used > 1)
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i + 1 < parts.size()) fetch(parts[i + 1]);

@@ -15,7 +15,7 @@
 
 namespace dlrm {
 
-MachineShare machine_share(Communicator& comm) {
+MachineShare machine_share(Communicator& comm, const std::string& root) {
   struct Location {
     uint64_t host;
     CpuSet cpus;
@@ -34,7 +34,11 @@ MachineShare machine_share(Communicator& comm) {
   }
   share.cpus = std::max(1, mine.cpus.count() / std::max(1, sharing));
   share.machine_cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  share.memory_bytes = available_memory() / share.ranks_here;
+  if (const int quota = cpu_quota(root)) {
+    share.cpus = std::min(share.cpus, std::max(1, quota / share.ranks_here));
+    share.machine_cpus = std::min(share.machine_cpus, quota);
+  }
+  share.memory_bytes = available_memory(root) / share.ranks_here;
   return share;
 }
 

@@ -41,6 +41,13 @@ std::string rate(double per_second) {
   return fmt::format("{:.0f}", per_second);
 }
 
+/// Empty if nothing is done or left.
+std::string time_left(double seconds, int64_t done, int64_t left) {
+  if (done <= 0 || left <= 0) return "";
+  const double of_one = seconds / static_cast<double>(done);
+  return fmt::format(", {} left", duration(of_one * static_cast<double>(left)));
+}
+
 }  // namespace
 
 ProgressLine::ProgressLine(const Log& log) : ProgressLine(log.rank(), standard_error(log)) {}
@@ -61,14 +68,27 @@ void ProgressLine::update(const State& state, bool metrics) {
     first_time_ = now_;
   }
   const double since = now_ - last_time_;
+  show(state, first || last, (metrics && since >= kBetweenLines) || since >= kSilence);
+}
+
+void ProgressLine::evaluating(const EvaluationState& state) {
+  if (silent_) return;
+  now_ = out_.seconds();
+  if (state.batches == 0) {
+    evaluation_time_ = last_time_ = now_;
+    return;
+  }
+  show(state, false, now_ - last_time_ >= kSilence);
+}
+
+template <class AnyState>
+void ProgressLine::show(const AnyState& state, bool always, bool due) {
+  if (!always && !(out_.terminal ? now_ - last_time_ >= kRedraw : due)) return;
   if (out_.terminal) {
-    if (!first && !last && since < kRedraw) return;
     // Back to the first column, and erase the line.
     out_.draw("\r" + text(state) + "\x1b[K");
     drawn_ = true;
   } else {
-    const bool due = (metrics && since >= kBetweenLines) || since >= kSilence;
-    if (!first && !last && !due) return;
     out_.line(text(state));
   }
   last_time_ = now_;
@@ -84,13 +104,16 @@ std::string ProgressLine::text(const State& state) const {
   std::string result = fmt::format("step {}/{}  epoch {:.2f}  loss {:.5f}  {} samples/s  {}",
                                    state.step, state.total_steps, state.epoch, state.loss,
                                    rate(state.samples_per_second), duration(now_ - first_time_));
-  const int64_t done = state.step - first_step_;
-  const int64_t left = state.total_steps - state.step;
-  if (done > 0 && left > 0) {
-    const double a_step = (now_ - first_time_) / static_cast<double>(done);
-    result += fmt::format(", {} left", duration(a_step * static_cast<double>(left)));
-  }
-  return result;
+  return result +
+         time_left(now_ - first_time_, state.step - first_step_, state.total_steps - state.step);
+}
+
+std::string ProgressLine::text(const EvaluationState& state) const {
+  const double seconds = now_ - evaluation_time_;
+  return fmt::format("step {}: evaluation  batch {}/{}  {} samples/s  {}{}", state.step,
+                     state.batches, state.total_batches,
+                     rate(static_cast<double>(state.samples) / seconds), duration(seconds),
+                     time_left(seconds, state.batches, state.total_batches - state.batches));
 }
 
 }  // namespace dlrm

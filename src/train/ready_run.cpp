@@ -8,6 +8,7 @@
 #include "dlrm/train/trace_file.h"
 
 #include "checkpoint_agreement.h"
+#include "checkpoint_space.h"
 #include "prediction_file.h"
 #include "summarise.h"
 
@@ -151,6 +152,10 @@ ExitCode run_to_end(const ReadyRun& ready, std::optional<WatchdogPause>& loading
   if (ready.writes) {
     open_directory(ready.directory, options, ready.planned.plan, ready.start,
                    kept_lines(config, evaluations, progress.step, total));
+  }
+  if (!options.eval_only && saves_checkpoints(config.checkpoint)) {
+    check_checkpoint_space(context.comm, context.log, config, ready.trainer.shards(), progress.step,
+                           total);
   }
   TrainingRun run(context, ready.world, ready.locks, ready.planned.trained, ready.planned.plan,
                   ready.trainer, ready.directory, sources.main(), sources.test.get(), evaluations,

@@ -85,13 +85,6 @@ Sources open_sources(Context& context, const RunOptions& options, const BatchSou
     throw usage_error("{}: data.test names no file to evaluate on",
                       options.predict.empty() ? "--eval-only" : "--predict");
   }
-  const bool compares =
-      options.config.checkpoint.keep_best != BestMetric::kNone || options.config.eval.patience > 0;
-  if (compares && !sources.test) {
-    throw usage_error(
-        "checkpoint.keep_best and eval.patience compare evaluations: data.test names no file to "
-        "evaluate on");
-  }
   if (!options.eval_only) {
     sources.train = open(Split::kTrain);
     context.log.info("training on {}", sources.train->describe());

@@ -20,6 +20,10 @@ class StepReports {
 
   /// Reports the last step of `progress`, which took `seconds`, out of `total` steps.
   void step(const RunProgress& progress, int64_t samples, double seconds, int64_t total);
+  /// Shows the progress of an evaluation of `total` batches.
+  void evaluating(int64_t step, int64_t batches, int64_t samples, int64_t total) {
+    line_.evaluating({step, batches, total, samples});
+  }
   void evaluation(const Evaluation& evaluation);
   void slices(const SlicedResult& sliced);
   /// Logs the last step's metrics if it had no line yet.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "dlrm/core/isa.h"
 #include "dlrm/core/process_usage.h"
 
 namespace dlrm {
@@ -133,6 +134,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
       memory_figures(context, rank_memory(config, plan)[static_cast<size_t>(context.comm.rank())]);
   s.plan = plan_figures(config, plan, progress.sent, steps);
   if (progress.cache) s.cache = cache_figures(*progress.cache);
+  s.labels["instruction_set"] = name_of(vector_isa());
   s.labels["comm"] = context.device_comm().describe();
   s.numbers["dropped_ids"] = static_cast<double>(progress.dropped_ids);
   if (run.failed_saves() > 0) {

@@ -163,8 +163,12 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop,
   const SentBytes sent_before = sent_bytes();
   std::optional<EvaluationSlices> slices;
   if (!config_.eval.slice_by.empty()) slices.emplace(config_.model, config_.eval.slice_by);
-  const auto result = evaluate(context_, trainer_, *test_, config_.data, config_.batches_ahead(),
-                               stop, take, slices ? &*slices : nullptr);
+  const auto result = evaluate(
+      context_, trainer_, *test_, config_.data, config_.batches_ahead(), stop, take,
+      slices ? &*slices : nullptr, [&](int64_t batches, int64_t samples) {
+        reports_.evaluating(progress.step, batches, samples, test_->plan().batches_per_epoch());
+      });
+  reports_.clear_line();
   context_.trace.count_totals(true);
   evaluations_sent_ += sent_bytes() - sent_before;
   restart_gpu_figures();

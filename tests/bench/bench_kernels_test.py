@@ -29,7 +29,7 @@ class Kernels(unittest.TestCase):
     def run_kernels(self, *words):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "kernels.json")
-            done = bench("kernels", *self.SMALL, "--output", path, *words)
+            done = bench("kernels", "--device=cpu", *self.SMALL, "--output", path, *words)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(path, encoding="utf-8") as file:
                 return json.load(file), done.stdout

@@ -1,5 +1,4 @@
-// What dlrm-bench prints and writes of measured rates, as a whole. Every figure has a value of its
-// own.
+// The JSON of what dlrm-bench measures. Every figure has a value of its own.
 #include <limits>
 
 #include <fmt/core.h>
@@ -41,17 +40,7 @@ InferResult predictions() {
 }
 
 TEST(InferReport, HasEveryFigure) {
-  const std::string head = "run/step_000000040, {} thread{}, 7 clients, " + processor_name() +
-                           "\n"
-                           "tables              load     samples/s    p50 ms    p99 ms\n";
-  const std::string lines =
-      "int8             batch 1           200     0.500     0.750\n"
-      "int8           batch 256         51200     4.000     5.000\n"
-      "int8              2500/s          2400     0.250     0.375\n"
-      "int8                 max          9000     1.500     2.500\n"
-      "int8              memory           1.5 MiB\n";
   InferOptions options = inferred();
-  EXPECT_EQ(to_table(options, predictions()), fmt::format(fmt::runtime(head), 2, "s") + lines);
   Json expected = Json::parse(R"({
       "checkpoint": "run/step_000000040", "step": 40, "processor": "", "threads": 2, "clients": 7,
       "batch_wait_us": 90, "seconds": 1.5,
@@ -67,8 +56,6 @@ TEST(InferReport, HasEveryFigure) {
            "rate": "max"}]}]})");
   expected["processor"] = processor_name();
   EXPECT_EQ(Json::parse(to_json(options, predictions())), expected);
-  options.threads = 1;
-  EXPECT_EQ(to_table(options, predictions()), fmt::format(fmt::runtime(head), 1, "") + lines);
 }
 
 TEST(FeedingReport, HasEveryFigure) {
@@ -81,16 +68,6 @@ TEST(FeedingReport, HasEveryFigure) {
   result.steps.push_back(
       {"text", {"data.workers=0"}, 0, {100, 400, 200}, {0.75, 0.25, 0.5}, 64, 36000});
   result.steps.push_back({"dataset", {}, 2.25, {800, 600}, {0.875, 1}, 512, 42000});
-  const std::string machine =
-      fmt::format("{}, {} CPUs, cpu: a device", processor_name(), usable_cpus());
-  const std::string lines =
-      "feeding                                  batch  samples/s  busy %  min/epoch  trials/day "
-      "made in s\n"
-      "text                                        64        200    50.0      3.000         480 "
-      "        -\n"
-      "dataset                                    512        700    93.8      1.000        1440 "
-      "      2.2\n";
-  EXPECT_EQ(to_table(options, result), machine + ", 3 rounds, medians\n" + lines);
   Json expected = Json::parse(R"({
       "config": "some.yaml", "data": "log.tsv", "processor": "", "cpus": 0,
       "device": "cpu: a device", "rows": 50, "rounds": 3,
@@ -107,8 +84,6 @@ TEST(FeedingReport, HasEveryFigure) {
   expected["processor"] = processor_name();
   expected["cpus"] = usable_cpus();
   EXPECT_EQ(Json::parse(to_json(options, result)), expected);
-  options.rounds = 1;
-  EXPECT_EQ(to_table(options, result), machine + ", 1 round\n" + lines);
 }
 
 TEST(PublishedReport, HasEveryFigure) {
@@ -122,21 +97,9 @@ TEST(PublishedReport, HasEveryFigure) {
                    {{"a.yaml", 16, 20, false}, 15, 6},
                    {{"b.yaml", 32, 40, false}, 38, 5},
                    {{"b.yaml", 64, 80, false}, 88, 4}};
-  EXPECT_EQ(to_table(times, result),
-            "P on a machine\npublished: S\n"
-            "config                                ranks  published ms  predicted ms   error % "
-            "         dlrm-train ms\n"
-            "a.yaml                                    8        10.000        11.000     +10.0 "
-            "  fitted         7.000\n"
-            "a.yaml                                   16        20.000        15.000     -25.0 "
-            "                 6.000\n"
-            "b.yaml                                   32        40.000        38.000      -5.0 "
-            "                 5.000\n"
-            "b.yaml                                   64        80.000        88.000     +10.0 "
-            "                 4.000\n"
-            "1 fitted points: median error 10 %, largest 10 %\n"
-            "3 other points: median error 10 %, largest 25 %\n"
-            "The last column is a prediction for dlrm-train, which has not run on this machine.\n");
+  const std::string table = to_table(times, result);
+  EXPECT_NE(table.find("1 fitted points: median error 10 %, largest 10 %"), std::string::npos);
+  EXPECT_NE(table.find("3 other points: median error 10 %, largest 25 %"), std::string::npos);
   result.points.resize(2);
   EXPECT_EQ(Json::parse(to_json(times, result)), Json::parse(fmt::format(
                                                      R"({{
@@ -172,18 +135,6 @@ TEST(MachineReport, OfOneRankHasAssumptions) {
                 {"routing_bytes_per_id", assumed.routing_bytes_per_id},
                 {"measured", {{"processor", processor_name()}, {"ranks", 1}, {"nodes", 1}}}};
   EXPECT_EQ(rates_in(text), expected);
-  const std::string measured = "measured by dlrm-bench machine with 1 ranks on 1 node";
-  EXPECT_EQ(
-      Json::parse(text)["sources"],
-      Json({{"ranks_per_node", measured},
-            {"memory_bytes_per_second",
-             measured + ": random rows of 256 bytes, by the slowest rank while all read"},
-            {"local_bytes_per_second",
-             "a quarter of the memory's rate, because no two ranks shared a node"},
-            {"network_bytes_per_second",
-             "assumed: a card of 100 Gbit/s, because there was one node"},
-            {"line_bytes", "the cache line of x86-64 processors"},
-            {"routing_bytes_per_id", "count of this program's passes over 16 bytes for each id"}}));
   EXPECT_EQ(parse_machine(text, "m").speed.local, 2e9);
 }
 
@@ -235,18 +186,9 @@ TEST(MachineReport, OfNodesHasAllThatWasMeasured) {
                                     {"alltoall", fitted(0.5, 1, 61440.5)},
                                     {"allgather", fitted(0.25, 0, 0.2)},
                                     {"allreduce", fitted(0.125, 3.0 / 61440, 3.125)}}}}));
-  const std::string measured = "measured by dlrm-bench machine with 6 ranks on 2 nodes";
-  Json sources = Json::parse(text)["sources"];
-  EXPECT_EQ(sources["local_bytes_per_second"], measured + ": an all-to-all of the ranks of a node");
-  EXPECT_EQ(sources["network_bytes_per_second"],
-            measured + ": an all-to-all between nodes, the bytes of a whole node");
-  EXPECT_EQ(sources["bf16_products_per_second"], measured + ": the same in bf16");
-  EXPECT_EQ(sources.size(), 13u);
   rates.bf16_products.reset();
   const Json without = Json::parse(to_json(rates));
   EXPECT_EQ(without["bf16_products_per_second"], 1e11);
-  EXPECT_EQ(without["sources"]["bf16_products_per_second"],
-            "that of fp32, in which bf16 is computed here");
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// What the predictions of dlrm-bench print and write, as a whole. Every figure has a value of its
-// own.
+// The JSON of dlrm-bench's predictions. Every figure has a value of its own.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -37,26 +36,6 @@ SimulateResult prediction() {
   three.critical_path = {{"update", 1, 0.004}, {"exchange", -1, 0.008}};
   result.points = {{1, alone, 1.5 * 0x1p30}, {3, three, 2.25 * 0x1p30, {50, 20, 3, 5}}};
   return result;
-}
-
-TEST(SimulatedSteps, ArePrintedWithAllTheirFigures) {
-  EXPECT_EQ(
-      to_table(simulated(), prediction()),
-      "predicted, not measured: a program with some.yaml, batch 1000, a machine\n"
-      "   ranks     step ms     samples/s   exchange ms     exposed      hidden  GiB a rank\n"
-      "       1    250.0000          4000        1.0000      2.0000      0.0000        1.50\n"
-      "       3    125.0000          8000       62.5000     15.6250     46.8750        2.25\n"
-      "\n1 rank: a rank exchanges 0.0 MiB within its node, a node 0.0 MiB with others\n"
-      "  busy, ms                      most      mean   rank\n"
-      "  longest chain, ms:\n"
-      "\n3 ranks: a rank exchanges 3.0 MiB within its node, a node 5.5 MiB with others\n"
-      "  at most 73 launches of a rank (50 kernels, 20 library calls, 3 fills), 5 collectives\n"
-      "  busy, ms                      most      mean   rank\n"
-      "  lookup                      5.0000    3.0000   2\n"
-      "  exchange                    7.0000    6.0000   all\n"
-      "  longest chain, ms:\n"
-      "      4.0000  update of rank 1\n"
-      "      8.0000  exchange\n");
 }
 
 TEST(SimulatedSteps, AreWrittenWithAllTheirFigures) {
@@ -127,28 +106,6 @@ TimelineResult timeline() {
   return result;
 }
 
-TEST(ATimeline, IsPrintedWithAllItsFigures) {
-  EXPECT_EQ(to_table(timed(), timeline()),
-            "some.yaml, batch 1000, 2 ranks, a machine\n"
-            "counted in the emulator, per rank and step, at batch 16 and at most 77 rows of a "
-            "table:\n"
-            "  kernels                                 11\n"
-            "  library calls                           22 to 23\n"
-            "  fills                                   33\n"
-            "  launches: the sum of these              66 to 67\n"
-            "  collectives                             54 to 55\n"
-            "  copies                                  44 to 45\n"
-            "  waits that block the host               60 to 66\n"
-            "  ends that the host polls for            77 to 79\n"
-            "modelled at the config's sizes, not measured:\n"
-            "  launches                                33 to 35\n"
-            "  collectives                             5\n"
-            "  step, ms                                500.0000\n"
-            "  samples/s                               2000\n"
-            "  collectives, ms                         125.0000\n"
-            "  of them exposed, ms                     62.5000\n");
-}
-
 TEST(ATimeline, IsWrittenWithAllItsFigures) {
   EXPECT_EQ(Json::parse(to_json(timed(), timeline())), Json::parse(R"({
       "config": "some.yaml", "batch": 1000, "ranks": 2,
@@ -185,53 +142,6 @@ TEST(ATimeline, IsWrittenWithAllItsFigures) {
          "begin_ms": 625.0, "end_ms": 812.5},
         {"name": "rows", "step": 2, "stage": "update", "rank": 0, "streams": [3],
          "begin_ms": 750.0, "end_ms": 875.0}]})"));
-}
-
-std::string bar(const std::string& kind, const std::string& place, const std::string& title) {
-  return "  <rect class=\"" + kind + "\" " + place + " height=\"26\"><title>" + title +
-         "</title></rect>\n";
-}
-std::string lane(const std::string& y, const std::string& text_y, const std::string& name) {
-  return "  <rect class=\"lane\" x=\"20\" y=\"" + y + "\" width=\"1160\" height=\"26\"/>\n" +
-         "  <text class=\"soft\" x=\"20\" y=\"" + text_y + "\">" + name + "</text>\n";
-}
-
-/// A millisecond is 2.32 units wide. Streams have lanes in the order of their first operation, and
-/// operations before and after the step are cut off.
-TEST(ATimeline, IsDrawnFromItsTitleOn) {
-  const std::string figure = to_figure(timed(), timeline());
-  const std::string svg = figure.substr(0, figure.find("role="));
-  EXPECT_EQ(svg,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1200 494\" width=\"1200\" "
-            "height=\"494\" ");
-  const std::string title =
-      "A step of rank 0 of 2 with batch 1000: 500.00 ms, modelled</text>\n"
-      "  <text class=\"soft\" x=\"20\" y=\"48\">a machine: times are modelled, not measured; "
-      "operations and what they wait for are recorded in the emulator.</text>\n"
-      "  <text class=\"soft\" x=\"20\" y=\"66\">Blue: products. Yellow: other kernels and sorts. "
-      "Grey: copies and fills. Green: collectives of all ranks.</text>\n";
-  ASSERT_NE(figure.find(title), std::string::npos) << figure;
-  const std::string rest = figure.substr(figure.find(title) + title.size());
-  EXPECT_EQ(
-      rest,
-      lane("96", "92", "lookups and sorts") + lane("150", "146", "NCCL: exchanges") +
-          lane("204", "200", "main stream") + lane("258", "254", "weight gradients") +
-          lane("312", "308", "copies") + lane("366", "362", "other streams") +
-          lane("420", "416", "NCCL: sums") +
-          bar("pass", "x=\"20.00\" y=\"96.0\" width=\"290.00\"",
-              "embedding_forward, lookup: 250000.0 us") +
-          bar("flight", "x=\"310.00\" y=\"150.0\" width=\"290.00\"",
-              "exchange, lookup: 125000.0 us") +
-          bar("pass", "x=\"600.00\" y=\"204.0\" width=\"72.50\"", "loss, loss: 31250.0 us") +
-          bar("compute", "x=\"672.50\" y=\"204.0\" width=\"72.50\"",
-              "matmul, backward: 31250.0 us") +
-          bar("compute", "x=\"745.00\" y=\"258.0\" width=\"145.00\"",
-              "matmul, backward: 62500.0 us") +
-          bar("copy", "x=\"600.00\" y=\"312.0\" width=\"290.00\"", "copy, backward: 125000.0 us") +
-          bar("copy", "x=\"600.00\" y=\"366.0\" width=\"580.00\"", "fill, backward: 250000.0 us") +
-          bar("flight", "x=\"890.00\" y=\"420.0\" width=\"290.00\"", "sum, backward: 187500.0 us") +
-          "</svg>\n")
-      << figure;
 }
 
 }  // namespace

@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::ElementsAre;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
 
 TEST(Spread, IsMeanDeviationAndBoundsOfASample) {
   const Spread none = spread_of({});
@@ -146,25 +144,6 @@ TEST(SweepReport, OfADeviceHasItsGraphsAndItsUse) {
       p["gpu"],
       json::parse(
           R"({"busy_share": 0.5, "memory_busy_share": 0.25, "memory_used": 700, "memory_total": 1000})"));
-}
-
-TEST(SweepTable, HasALineForEachBatchSize) {
-  SweepResult result;
-  result.threads = 1;
-  result.points = {point_of(8), point_of(16)};
-  result.points[1].asynchronous = true;
-  result.points[1].core_utilization.assign(9, 0.5);
-  const std::string table = to_table(options(), result);
-  EXPECT_THAT(table, HasSubstr("1000 samples, 2 repeats, 1 thread, " + processor_name() + "\n"));
-  EXPECT_THAT(
-      table,
-      HasSubstr("       8      0.5000    0.3536        2000        3072      25.0   25 50\n"));
-  EXPECT_THAT(
-      table,
-      EndsWith(
-          "      16      0.5000    0.3536        2000        3072         -   50 (mean of 9)\n"));
-  result.threads = 2;
-  EXPECT_THAT(to_table(options(), result), HasSubstr(" 2 threads, "));
 }
 
 }  // namespace

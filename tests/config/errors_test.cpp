@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <fstream>
 
 #include <gmock/gmock.h>
 
@@ -6,6 +7,15 @@
 
 namespace dlrm {
 namespace {
+
+std::string error_of_file(const std::string& path, const std::vector<std::string>& overrides = {}) {
+  try {
+    load_config(path, overrides);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
 
 struct Case {
   const char* name;
@@ -131,14 +141,19 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoKey", "=4", "needs the form a.b.c=value"},
         Case{"EmptySegment", "train..seed=4", "needs the form a.b.c=value"},
         Case{"BadYaml", "train.wire={forward: ", "not valid YAML: end of map flow not found"},
-        Case{"InsideAWord", "model.tables.C1.rows.x=4",
-             "model.tables.C1.rows is \"100\", which has nothing inside; set it as a whole"},
-        Case{"NoSuchItem", "model.tables.9.rows=4",
-             "model.tables has no item 9: needs a number below 2, or an item's name"},
-        Case{"NoSuchNumber", "model.tables.2.rows=4",
-             "model.tables has no item 2: needs a number below 2, or an item's name"},
+        Case{
+            "InsideAWord", "model.tables.C1.rows.x=4",
+            "model.tables.C1.rows is \"100\" (small.yaml:5), which has nothing inside; set it as a "
+            "whole"},
+        Case{
+            "NoSuchItem", "model.tables.9.rows=4",
+            "model.tables (small.yaml:5) has no item 9: needs a number below 2, or an item's name"},
+        Case{
+            "NoSuchNumber", "model.tables.2.rows=4",
+            "model.tables (small.yaml:5) has no item 2: needs a number below 2, or an item's name"},
         Case{"NumberWithARest", "model.tables.0x.rows=4",
-             "model.tables has no item 0x: needs a number below 2, or an item's name"},
+             "model.tables (small.yaml:5) has no item 0x: needs a number below 2, or an item's "
+             "name"},
         Case{"InsideWhatIsAbsent", "model.tables.C1.features.0.name=4",
              "model.tables.0.features is a map: needs a list of maps, at least one"},
         Case{"TableLikeAnother", "memory.tables={C2: host}",
@@ -331,6 +346,28 @@ TEST(BadFile, AKeyOfTheFileIsNamedThereIfAnOverrideSetsAKeyInIt) {
   EXPECT_EQ(error_of(kSmallYaml + "eval: {at_end: true}\n", {"eval.patienc=4"}),
             "--set eval.patienc=4: unknown key eval.patienc; the nearest known one is "
             "eval.patience");
+}
+
+TEST(BadFile, AnOverrideInsideAWordNamesThePlaceOfTheWord) {
+  EXPECT_THAT(error_of(kSmallYaml + "output: off\n", {"output.directory=runs"}),
+              ::testing::AllOf(::testing::StartsWith("--set output.directory=runs: "),
+                               ::testing::HasSubstr("small.yaml:9")));
+}
+
+// The config of a checkpoint need not have the data.
+TEST(BadFile, ComparingEvaluationsNeedsTestData) {
+  const std::string file = ::testing::TempDir() + "evaluated.yaml";
+  for (const char* key :
+       {"eval:\n  stop_at_auc: 0.8", "eval:\n  patience: 2", "checkpoint:\n  keep_best: auc"}) {
+    const std::string yaml = kSmallYaml + key + "\n";
+    EXPECT_EQ(error_of(yaml), "");
+    std::ofstream(file) << yaml;
+    EXPECT_THAT(error_of_file(file), ::testing::AllOf(::testing::StartsWith(file + ":10: "),
+                                                      ::testing::HasSubstr("data.test")))
+        << key;
+    EXPECT_EQ(error_of_file(file, {"data.test=test.h5"}), "");
+    EXPECT_EQ(error_of_file(file, {"data.source=synthetic"}), "");
+  }
 }
 
 TEST(BadValue, EvaluationsAreDividedByAFeatureWithOneId) {

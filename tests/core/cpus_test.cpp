@@ -1,5 +1,10 @@
 #include "dlrm/core/cpus.h"
 
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -54,6 +59,56 @@ TEST(HostName, IsUnknownIfTheSystemDoesNotTell) {
   test::system_is_silent = true;
   EXPECT_EQ(host_name(), "unknown");
   test::system_is_silent = false;
+}
+
+/// Files by their path.
+using Files = std::map<std::string, std::string>;
+
+/// The quota on a machine with these files.
+int quota_of(const Files& files) {
+  std::string root = ::testing::TempDir() + "quota_XXXXXX";
+  EXPECT_NE(mkdtemp(root.data()), nullptr);
+  for (const auto& [name, text] : files) {
+    const std::filesystem::path path = root + name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  const int quota = cpu_quota(root);
+  std::filesystem::remove_all(root);
+  return quota;
+}
+
+constexpr const char* kSelf = "/proc/self/cgroup";
+const std::string kGroups = "/sys/fs/cgroup";
+
+TEST(CpuQuota, IsTheLeastOfTheProcessesGroupsRoundedUp) {
+  Files files = {{kSelf, "0::/job/rank\n"},
+                 {kGroups + "/job/rank/cpu.max", "max 100000\n"},
+                 {kGroups + "/job/cpu.max", "350000 100000\n"},
+                 {kGroups + "/other/cpu.max", "100000 100000\n"}};
+  EXPECT_EQ(quota_of(files), 4);
+  files[kGroups + "/job/rank/cpu.max"] = "50000 200000\n";
+  EXPECT_EQ(quota_of(files), 1);
+  // A container sees its own group as the first one.
+  EXPECT_EQ(quota_of({{kSelf, "0::/\n"}, {kGroups + "/cpu.max", "200000 100000\n"}}), 2);
+}
+
+TEST(CpuQuota, IsFoundInTheHierarchyOfTheCpuController) {
+  const Files quota = {{"/cpu.cfs_quota_us", "250000\n"}, {"/cpu.cfs_period_us", "100000\n"}};
+  for (const std::string folder : {"/cpu,cpuacct/docker/ab", "/cpu/docker", "/cpu,cpuacct"}) {
+    Files files = {{kSelf, "5:cpuset:/\n4:cpu,cpuacct:/docker/ab\n1:name=systemd:/\n0::/\n"}};
+    for (const auto& [name, text] : quota) files[kGroups + folder + name] = text;
+    EXPECT_EQ(quota_of(files), 3) << folder;
+    files[kGroups + folder + "/cpu.cfs_quota_us"] = "-1\n";
+    EXPECT_EQ(quota_of(files), 0) << folder;
+  }
+}
+
+TEST(CpuQuota, IsNoneWithoutALimit) {
+  EXPECT_EQ(quota_of({}), 0);
+  EXPECT_EQ(quota_of({{kSelf, "0::/a\n"}}), 0);
+  EXPECT_EQ(quota_of({{kSelf, "0::/a\nnothing\n"}, {kGroups + "/a/cpu.max", "max 100000\n"}}), 0);
+  EXPECT_EQ(quota_of({{kSelf, "0::/a\n"}, {kGroups + "/a/cpu.max", "-3 0\n"}}), 0);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dlrm/core/isa.h"
 #include "dlrm/core/random.h"
 
 #include "data/draw_kernel.h"
@@ -102,7 +103,7 @@ TEST(DrawIds, APartEqualsThatPartOfTheWhole) {
 /// what becomes of such ids.
 TEST(DrawKernels, AnIdBeyondTheRowsIsTheLastOne) {
   std::vector<const DrawKernels*> sets{&draw_kernels_baseline()};
-  if (__builtin_cpu_supports("avx2")) sets.push_back(&draw_kernels_avx2());
+  if (vector_isa() >= Isa::kAvx2) sets.push_back(&draw_kernels_avx2());
   for (const DrawKernels* set : sets) {
     for (const double alpha : {0.0, 1.0, 1.05}) {
       PowerLaw law(1000, alpha), narrow = law, below = law;
@@ -154,10 +155,8 @@ TEST(Draws, WriteTheRequestedElementsAlone) {
 
 TEST(DrawKernels, EveryInstructionSetGivesTheSameBits) {
   std::vector<const DrawKernels*> sets{&draw_kernels_baseline()};
-  if (__builtin_cpu_supports("avx2")) sets.push_back(&draw_kernels_avx2());
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
-    sets.push_back(&draw_kernels_avx512());
-  }
+  if (vector_isa() >= Isa::kAvx2) sets.push_back(&draw_kernels_avx2());
+  if (vector_isa() >= Isa::kAvx512) sets.push_back(&draw_kernels_avx512());
   for (const double alpha : {0.0, 1.0, 1.05}) {
     const PowerLaw law(123456789, alpha);
     std::vector<int64_t> want(2 * kDrawLanes), got(2 * kDrawLanes);

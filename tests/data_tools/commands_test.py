@@ -59,7 +59,6 @@ ELSEWHERE = {
     ("docs/python.md", "data_tools/compare_runs.py"): "runs_test.py, with matplotlib",
     ("docs/reliability.md", "launch/build.sh fuzz"): CI,
     ("docs/reliability.md", "tests/storm.py"): LONG,
-    ("docs/reliability.md", "tests/mutants/mutants.py"): LONG,
     ("docs/serving.md", "curl"): "tutorial_test.py",
     ("docs/tutorial.md", "launch/build.sh"): "tutorial_test.py runs the rest of the page",
 }

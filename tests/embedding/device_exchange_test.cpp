@@ -1,6 +1,5 @@
-// Which exchanges of ids devices start, and what they wait for, as the emulator records it.
+// What exchanges of ids of devices wait for, as the emulator records it.
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -51,15 +50,6 @@ class DeviceExchange : public ::testing::Test {
   const MadeUpBags bags_{tables_};
 };
 
-/// The collective calls of a rank.
-size_t collectives(const QueuedOperations& queued, int rank) {
-  std::set<uint64_t> calls;
-  for (const QueuedOperation& o : queued.operations) {
-    if (o.label == rank && o.collective != 0) calls.insert(o.collective);
-  }
-  return calls.size();
-}
-
 /// True if `operation` begins after `other` has ended.
 bool runs_after(const QueuedOperations& queued, size_t operation, size_t other) {
   std::vector<char> needed(queued.operations.size());
@@ -69,19 +59,6 @@ bool runs_after(const QueuedOperations& queued, size_t operation, size_t other) 
     for (const int need : queued.operations[i].needs) needed[static_cast<size_t>(need)] = 1;
   }
   return needed[other] != 0;
-}
-
-TEST_F(DeviceExchange, StartsWhenTheNextBatchIsRouted) {
-  for (const size_t routed : {1, 2, 3}) {
-    const QueuedOperations queued = recorded(
-        2, [](ShardedEmbeddings&, Communicator&) {},
-        [&](ShardedEmbeddings& embeddings, Communicator& comm) {
-          for (size_t t = 0; t < routed; ++t) {
-            route(embeddings, comm, bags_, static_cast<int64_t>(t), 16);
-          }
-        });
-    for (const int rank : {0, 1}) EXPECT_EQ(collectives(queued, rank), routed - 1) << routed;
-  }
 }
 
 /// A rank without samples copies no ids of its own to the device, and receives those of the other

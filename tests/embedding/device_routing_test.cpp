@@ -17,16 +17,16 @@ namespace dlrm::testing {
 namespace {
 
 /// Also batches that leave ranks without samples, and batches of a few lengths.
-const std::vector<int64_t> kBatches{13, 2, 16, 5, 13, 16, 1, 13};
+const std::vector<int64_t> kRoutedBatches{13, 2, 16, 5, 13, 16, 1, 13};
 
-struct Case {
+struct RoutingCase {
   const char* plan;
   int ranks;
   OptimizerRule rule = OptimizerRule::kRowwiseAdagrad;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.plan << c.ranks; }
+void PrintTo(const RoutingCase& c, std::ostream* out) { *out << c.plan << c.ranks; }
 
-class DeviceRouting : public ::testing::TestWithParam<Case> {
+class DeviceRouting : public ::testing::TestWithParam<RoutingCase> {
  protected:
   void SetUp() override {
     if (cuda_device_count() == 0) GTEST_SKIP() << "this build has no GPU";
@@ -74,14 +74,15 @@ Tensors trained(const Plan& plan, const EmbeddingOptions& options, const MadeUpB
     if (keeps_sizes) embeddings.keep_sizes();
     size_t routed = 0;
     PackedBatch batch;
-    for (size_t t = 0; t < kBatches.size(); ++t) {
-      while (routed < kBatches.size() && embeddings.in_flight() <= options.routing.depth) {
+    for (size_t t = 0; t < kRoutedBatches.size(); ++t) {
+      while (routed < kRoutedBatches.size() && embeddings.in_flight() <= options.routing.depth) {
         const auto step = static_cast<int64_t>(routed);
-        packs ? batch.route_in(embeddings, comm, bags, step, kBatches[routed])
-              : route(embeddings, comm, bags, step, kBatches[routed]);
+        packs ? batch.route_in(embeddings, comm, bags, step, kRoutedBatches[routed])
+              : route(embeddings, comm, bags, step, kRoutedBatches[routed]);
         ++routed;
       }
-      train(embeddings, rank.context, static_cast<int64_t>(t), kBatches[t], options.optimizer.lr);
+      train(embeddings, rank.context, static_cast<int64_t>(t), kRoutedBatches[t],
+            options.optimizer.lr);
     }
     const Tensors tensors = gather(comm, embeddings);
     if (comm.rank() == 0) result = tensors;
@@ -294,12 +295,12 @@ TEST_P(DeviceRouting, ADroppedBatchChangesNoRow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, DeviceRouting,
-                         ::testing::Values(Case{"table", 2}, Case{"column", 2},
-                                           Case{"data_parallel", 2}, Case{"row", 1},
-                                           Case{"table", 4}, Case{"row", 3},
-                                           Case{"mixed", 3, OptimizerRule::kAdagrad},
-                                           Case{"grid", 4, OptimizerRule::kAdagrad},
-                                           Case{"ragged", 3, OptimizerRule::kAdam}));
+                         ::testing::Values(RoutingCase{"table", 2}, RoutingCase{"column", 2},
+                                           RoutingCase{"data_parallel", 2}, RoutingCase{"row", 1},
+                                           RoutingCase{"table", 4}, RoutingCase{"row", 3},
+                                           RoutingCase{"mixed", 3, OptimizerRule::kAdagrad},
+                                           RoutingCase{"grid", 4, OptimizerRule::kAdagrad},
+                                           RoutingCase{"ragged", 3, OptimizerRule::kAdam}));
 
 }  // namespace
 }  // namespace dlrm::testing

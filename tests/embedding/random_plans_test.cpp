@@ -1,4 +1,5 @@
 // Rectangles that no strategy makes, drawn at random.
+#include <cstdlib>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -52,7 +53,8 @@ TEST_P(RandomPlans, TrainAsWholeTablesDo) {
   const MadeUpBags bags(tables);
   const std::vector<int64_t> batches{6, 13, 16, 9};
   const Tensors whole = train_all(plan_of("table", tables, 1), options, bags, batches);
-  for (unsigned seed = 0; seed < 24; ++seed) {
+  const unsigned seeds = std::getenv("DLRM_TEST_ALL") ? 24 : 10;
+  for (unsigned seed = 0; seed < seeds; ++seed) {
     const int ranks = 1 + static_cast<int>(seed % 4);
     options.routing.mode = seed % 5 == 0 ? RoutingMode::kFixed : RoutingMode::kExact;
     const MemoryTier tier = seed % 3 == 0 ? MemoryTier::kCached : MemoryTier::kDevice;

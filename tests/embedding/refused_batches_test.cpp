@@ -9,7 +9,7 @@ namespace {
 constexpr int kRanks = 3;
 constexpr int64_t kSamples = 96, kRows = 100;
 
-struct Case {
+struct RefusedCase {
   std::vector<int64_t> rows;    ///< of each rank's table in the large batch
   std::vector<bool> is_cached;  ///< each rank's table
   const char* size;             ///< that would do
@@ -45,7 +45,7 @@ class RefusedBatches : public ::testing::TestWithParam<const char*> {
 
   /// Trains `small` batches, and expects that the large one after them is refused. Batches are
   /// routed `depth` steps ahead.
-  void refuse(const Case& c, int small, int depth, ExitCode code) {
+  void refuse(const RefusedCase& c, int small, int depth, ExitCode code) {
     options_.routing.depth = depth;
     Plan plan;
     plan.world = kRanks;
@@ -83,10 +83,11 @@ class RefusedBatches : public ::testing::TestWithParam<const char*> {
 
 TEST_P(RefusedBatches, AreRefusedByAllRanks) {
   const std::vector<bool> all(kRanks, true);
-  for (const Case& c :
-       {Case{{96, 64, 1}, all, "6KiB"}, Case{{1, 96, 64}, all, "6KiB"},
-        Case{{64, 48, 96}, all, "6KiB"}, Case{{64, 40, 96}, {true, true, false}, "4KiB"},
-        Case{{96, 64, 40}, {false, false, true}, "3KiB"}}) {
+  for (const RefusedCase& c :
+       {RefusedCase{{96, 64, 1}, all, "6KiB"}, RefusedCase{{1, 96, 64}, all, "6KiB"},
+        RefusedCase{{64, 48, 96}, all, "6KiB"},
+        RefusedCase{{64, 40, 96}, {true, true, false}, "4KiB"},
+        RefusedCase{{96, 64, 40}, {false, false, true}, "3KiB"}}) {
     SCOPED_TRACE(::testing::PrintToString(c.rows) + ::testing::PrintToString(c.is_cached));
     refuse(c, 0, 0, ExitCode::kUsage);
     refuse(c, 2, 2, ExitCode::kUsage);

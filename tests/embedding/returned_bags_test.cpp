@@ -12,11 +12,11 @@ using Bag = std::vector<int64_t>;
 /// Gives the bag of (step, sample).
 using BagOf = std::function<Bag(int64_t, int64_t)>;
 
-constexpr int64_t kRows = 40;
+constexpr int64_t kBagRows = 40;
 constexpr int64_t kBatch = 23;
 
 /// One table of 40 rows. Its feature has hotness 1 in the config.
-Tables one_table(Pooling pooling) { return {table_of("t", kRows, 6, {1}, pooling)}; }
+Tables one_table(Pooling pooling) { return {table_of("t", kBagRows, 6, {1}, pooling)}; }
 
 /// For four ranks. "uneven": other columns for each part of the rows.
 Plan four_ranks(const std::string& kind, const Tables& tables) {
@@ -26,8 +26,8 @@ Plan four_ranks(const std::string& kind, const Tables& tables) {
   add(plan, 0, {0, 13}, {0, 6}, 3);
   add(plan, 0, {13, 27}, {0, 2}, 0);
   add(plan, 0, {13, 27}, {2, 6}, 1);
-  add(plan, 0, {27, kRows}, {0, 5}, 2);
-  add(plan, 0, {27, kRows}, {5, 6}, 0);
+  add(plan, 0, {27, kBagRows}, {0, 5}, 2);
+  add(plan, 0, {27, kBagRows}, {5, 6}, 0);
   return plan;
 }
 
@@ -98,16 +98,16 @@ class ReturnedBags : public ::testing::TestWithParam<std::tuple<const char*, Poo
 /// Bags of up to six ids.
 Bag many_ids(int64_t t, int64_t i) {
   Bag bag;
-  for (int64_t k = 0; k < (i + t) % 7; ++k) bag.push_back((11 * k + 3 * i) % kRows);
+  for (int64_t k = 0; k < (i + t) % 7; ++k) bag.push_back((11 * k + 3 * i) % kBagRows);
   return bag;
 }
 
 TEST_P(ReturnedBags, BagsOfOneIdTrainAsOnOneRank) {
-  expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{(7 * i + t) % kRows}; });
+  expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{(7 * i + t) % kBagRows}; });
 }
 
 TEST_P(ReturnedBags, BagsOnOneShardTrainAsOnOneRank) {
-  expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{kRows - 1 - (i + t) % 5}; });
+  expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{kBagRows - 1 - (i + t) % 5}; });
 }
 
 TEST_P(ReturnedBags, BagsOfManyIdsTrainAsOnOneRank) { expect_one_rank_agrees(many_ids); }
@@ -148,7 +148,7 @@ TEST_P(ReturnedBags, GpusAddVectorsInTheOrderOfRows) {
 TEST_P(ReturnedBags, GpusAddVectorsOfSomeShards) {
   expect_gpus_add_in_the_order_of_rows([](int64_t t, int64_t i) {
     if (t == 2 || i == 0) return Bag{};
-    return i % 2 ? Bag{20 + (i + t) % 10, 1} : Bag{kRows - 1};
+    return i % 2 ? Bag{20 + (i + t) % 10, 1} : Bag{kBagRows - 1};
   });
 }
 
@@ -167,8 +167,8 @@ TEST(ReturnedVectors, OfBagsOfOneIdStartAtZeroIfShardsReturnDifferentBags) {
   Plan plan;
   plan.world = 2;
   add(plan, 0, {0, 2}, {0, tables[0].dim}, 0);
-  add(plan, 0, {2, kRows}, {0, tables[0].dim}, 1);
-  const BagOf bag_of = [](int64_t t, int64_t i) { return Bag{(7 * i + t) % kRows}; };
+  add(plan, 0, {2, kBagRows}, {0, tables[0].dim}, 1);
+  const BagOf bag_of = [](int64_t t, int64_t i) { return Bag{(7 * i + t) % kBagRows}; };
   const EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
   const Tensors expected = trained(plan_of("table", tables, 1), options, bag_of);
   const Tensors two = trained(plan, options, bag_of);

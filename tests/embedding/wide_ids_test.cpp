@@ -9,15 +9,15 @@
 namespace dlrm::testing {
 namespace {
 
-struct Case {
+struct WideCase {
   const char* name;
   decltype(&make_local_router) make;
   int ranks;
   bool on_gpu;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name << c.ranks << c.on_gpu; }
+void PrintTo(const WideCase& c, std::ostream* out) { *out << c.name << c.ranks << c.on_gpu; }
 
-class WideIds : public ::testing::TestWithParam<Case> {
+class WideIds : public ::testing::TestWithParam<WideCase> {
  protected:
   void SetUp() override {
     if (GetParam().on_gpu && cuda_device_count() == 0) GTEST_SKIP() << "this build has no GPU";
@@ -111,17 +111,17 @@ TEST_P(WideIds, ReachTheOwnersOfTheirRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, WideIds,
-                         ::testing::Values(Case{"local", make_local_router, 1, false},
-                                           Case{"local", make_local_router, 1, true},
-                                           Case{"exact", make_exact_router, 1, false},
-                                           Case{"exact", make_exact_router, 2, true},
-                                           Case{"exact", make_exact_router, 3, false},
-                                           Case{"fixed", make_fixed_router, 1, true},
-                                           Case{"fixed", make_fixed_router, 2, false},
-                                           Case{"fixed", make_fixed_router, 3, true},
-                                           Case{"device", make_device_router, 1, true},
-                                           Case{"device", make_device_router, 2, true},
-                                           Case{"device", make_device_router, 3, true}));
+                         ::testing::Values(WideCase{"local", make_local_router, 1, false},
+                                           WideCase{"local", make_local_router, 1, true},
+                                           WideCase{"exact", make_exact_router, 1, false},
+                                           WideCase{"exact", make_exact_router, 2, true},
+                                           WideCase{"exact", make_exact_router, 3, false},
+                                           WideCase{"fixed", make_fixed_router, 1, true},
+                                           WideCase{"fixed", make_fixed_router, 2, false},
+                                           WideCase{"fixed", make_fixed_router, 3, true},
+                                           WideCase{"device", make_device_router, 1, true},
+                                           WideCase{"device", make_device_router, 2, true},
+                                           WideCase{"device", make_device_router, 3, true}));
 
 TEST(IdBytes, AreThoseOfTheLargestShardedTable) {
   constexpr int64_t kNarrow = int64_t{1} << 31;

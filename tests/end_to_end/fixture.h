@@ -23,4 +23,10 @@ class SmallRun : public testing::Test {
   TemporaryFolder folder_;
 };
 
+/// A SmallRun whose config has been trained on two ranks, with a checkpoint of step 40.
+class TrainedRun : public SmallRun {
+ protected:
+  void SetUp() override;
+};
+
 }  // namespace dlrm

@@ -131,7 +131,7 @@ TEST_F(History, TrainingEndsWhenPatienceDoes) {
 }
 
 TEST_F(History, ComparingEvaluationsNeedsTestData) {
-  for (const char* key : {"checkpoint.keep_best=auc", "eval.patience=3"}) {
+  for (const char* key : {"checkpoint.keep_best=auc", "eval.patience=3", "eval.stop_at_auc=0.9"}) {
     const Outcome outcome = train(1, std::string("--set data.test= --set ") + key);
     EXPECT_EQ(outcome.code, 2);
     EXPECT_THAT(error_line(outcome), HasSubstr("data.test")) << outcome.errors;

@@ -92,12 +92,8 @@ server.send_signal(getattr(signal, sys.argv[1]))
 assert server.wait(30) == 0, server.returncode
 )py";
 
-class Inferring : public SmallRun {
+class Inferring : public TrainedRun {
  protected:
-  void SetUp() override {
-    SmallRun::SetUp();
-    ASSERT_EQ(train(2, "--set checkpoint.at_end=true").code, 0);
-  }
   Outcome infer(const std::string& arguments) const {
     return run_command("dlrm-infer " + arguments, folder_.path());
   }

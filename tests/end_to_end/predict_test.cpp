@@ -36,12 +36,8 @@ double log_loss(const Predictions& of) {
   return sum / static_cast<double>(of.labels.size());
 }
 
-class Predicting : public SmallRun {
+class Predicting : public TrainedRun {
  protected:
-  void SetUp() override {
-    SmallRun::SetUp();
-    ASSERT_EQ(train(2, "--set checkpoint.at_end=true").code, 0);
-  }
   Outcome predict(int ranks, const std::string& file) const {
     return train(ranks, "--predict " + file + " --set output.directory=after");
   }
@@ -120,14 +116,14 @@ TEST_F(Predicting, WithoutTestDataNothingIsEvaluated) {
   for (const auto& [options, error] :
        {std::pair{"--eval-only", "--eval-only: data.test names no file to evaluate on"},
         std::pair{"--predict p.csv", "--predict: data.test names no file to evaluate on"}}) {
-    const Outcome outcome = train(2, std::string(options) + " --set data.test=");
+    const Outcome outcome = train(1, std::string(options) + " --set data.test=");
     EXPECT_EQ(outcome.code, 2) << outcome.errors;
     EXPECT_EQ(error_line(outcome), std::string("error: ") + error);
   }
 }
 
 TEST_F(Predicting, BadNamesAreUsageErrors) {
-  const Outcome outcome = predict(2, "p.txt");
+  const Outcome outcome = predict(1, "p.txt");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(error_line(outcome), "error: --predict p.txt: the name must end in .csv or .h5");
   // The name is checked before any data is opened.

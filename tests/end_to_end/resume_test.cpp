@@ -32,12 +32,9 @@ for n in names:
 
 TEST_F(Resuming, AResumedRunIsBitwiseTheUninterruptedRun) {
   const std::vector<std::pair<const char*, const char*>> optimizers{
-      {"sparse_optimizer.type=adagrad", "/adagrad"},
-      {"sparse_optimizer.type=adam", "/adam_m /adam_v"},
       {"sparse_optimizer.type=rowwise_adagrad", "/adagrad"},
-      {"sparse_optimizer.type=ftrl", "/ftrl_z /ftrl_n"},
-      {"sparse_optimizer.type=sgd", "/weight"},
-      {"dense_optimizer.type=lamb", "/weight_lamb_m /bias_lamb_v"}};
+      {"sparse_optimizer.type=adam --set train.dense_optimizer.type=lamb",
+       "/adam_m /adam_v /weight_lamb_m /bias_lamb_v"}};
   for (const auto& [optimizer, state] : optimizers) {
     const std::string rule = std::string("--overwrite --set train.") + optimizer + " ";
     ASSERT_EQ(
@@ -81,11 +78,10 @@ TEST_F(Resuming, ACheckpointResumesOntoAnyWorldAndPlan) {
       train(2, kSave + "--set checkpoint.directory=whole --set output.directory=whole_run").code,
       0);
   const auto whole = losses(path("whole_run"));
-  for (const auto& [ranks, strategy] :
-       {std::pair{1, "auto"}, {3, "row"}, {4, "column"}, {5, "grid"}}) {
-    ASSERT_EQ(train(2, "--overwrite " + kSave + "--set train.steps=20").code, 0);
-    const Outcome resumed =
-        train(ranks, "--resume " + kSave + "--set sharding.strategy=" + strategy);
+  ASSERT_EQ(train(2, kSave + "--set train.steps=20").code, 0);
+  for (const auto& [ranks, strategy] : {std::pair{1, "auto"}, {3, "row"}, {4, "grid"}}) {
+    const Outcome resumed = train(
+        ranks, "--resume=ckpt/step_000000020 " + kSave + "--set sharding.strategy=" + strategy);
     ASSERT_EQ(resumed.code, 0) << resumed.errors;
     const auto mine = losses(path("run"));
     ASSERT_EQ(mine.size(), whole.size());
@@ -190,7 +186,7 @@ TEST_F(Resuming, KillingARankCostsNoMoreThanTheStepsSinceTheLastCheckpoint) {
 }
 
 TEST_F(Resuming, TablesInBf16ResumeBitwise) {
-  for (const char* optimizer : {"adagrad", "sgd"}) {
+  for (const char* optimizer : {"adagrad"}) {
     const std::string rule = std::string("--set train.sparse_optimizer.type=") + optimizer +
                              " --set model.tables.big.dtype=bf16 "
                              "--set model.tables.tiny.dtype=bf16 ";

@@ -105,12 +105,11 @@ TEST_F(Stopping, AKilledRankEndsTheJobAndLeavesTheLastCheckpoint) {
 
 TEST_F(Stopping, AStalledRankIsNamedByTheWatchdog) {
   const Outcome outcome = run_command(
-      script(std::string("mpirun -np 3 dlrm-train") + kEndless + " --set train.timeout=10",
-             "kill -STOP $(pgrep -n -P $job dlrm-train)"),
+      script(std::string("mpirun -np 3 dlrm-train") + kEndless + " --set train.timeout=4",
+             "rank=$(pgrep -n -P $job dlrm-train); kill -STOP $rank; trap \"kill -9 $rank\" EXIT"),
       folder_.path());
   EXPECT_EQ(outcome.code, 3) << outcome.errors;
   EXPECT_NE(outcome.errors.find("rank 2"), std::string::npos) << outcome.errors;
-  run_command("pkill -9 -f 'train.timeout=10' || true", folder_.path());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace dlrm {
 namespace {
 
-struct Case {
+struct FusedCase {
   OptimizerRule rule;
   DType compute;
 };
@@ -19,7 +19,7 @@ struct Case {
 /// Cross layers followed by an MLP, trained for some steps with the CPU's operations.
 class Network {
  public:
-  Network(const Case& c, bool fused)
+  Network(const FusedCase& c, bool fused)
       : fused_(fused),
         compute_(c.compute),
         parameters_(rank_.context, *ops_, c.rule, c.compute, DType::kFloat32) {
@@ -90,7 +90,7 @@ class Network {
   std::unique_ptr<Mlp> top_;
 };
 
-class FusedUpdate : public testing::TestWithParam<Case> {};
+class FusedUpdate : public testing::TestWithParam<FusedCase> {};
 
 TEST_P(FusedUpdate, BitsAreThoseOfBackwardThenUpdate) {
   Network fused(GetParam(), true), apart(GetParam(), false);
@@ -102,13 +102,13 @@ TEST_P(FusedUpdate, BitsAreThoseOfBackwardThenUpdate) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryRule, FusedUpdate,
-                         testing::Values(Case{OptimizerRule::kSgd, DType::kFloat32},
-                                         Case{OptimizerRule::kSgd, DType::kBFloat16},
-                                         Case{OptimizerRule::kAdagrad, DType::kFloat32},
-                                         Case{OptimizerRule::kAdam, DType::kFloat32},
-                                         Case{OptimizerRule::kAdam, DType::kBFloat16},
-                                         Case{OptimizerRule::kLamb, DType::kFloat32},
-                                         Case{OptimizerRule::kLamb, DType::kBFloat16}));
+                         testing::Values(FusedCase{OptimizerRule::kSgd, DType::kFloat32},
+                                         FusedCase{OptimizerRule::kSgd, DType::kBFloat16},
+                                         FusedCase{OptimizerRule::kAdagrad, DType::kFloat32},
+                                         FusedCase{OptimizerRule::kAdam, DType::kFloat32},
+                                         FusedCase{OptimizerRule::kAdam, DType::kBFloat16},
+                                         FusedCase{OptimizerRule::kLamb, DType::kFloat32},
+                                         FusedCase{OptimizerRule::kLamb, DType::kBFloat16}));
 
 }  // namespace
 }  // namespace dlrm

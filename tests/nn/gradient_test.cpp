@@ -14,10 +14,10 @@ namespace {
 
 /// A small network on the fp64 reference: an interaction of X and E, an MLP, and a loss that is a
 /// weighted sum of the outputs. Gradients are compared with central differences.
-class Network {
+class SmallNetwork {
  public:
-  Network(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,
-          Activation act = Activation::kRelu, const std::vector<int64_t>& hidden = {})
+  SmallNetwork(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,
+               Activation act = Activation::kRelu, const std::vector<int64_t>& hidden = {})
       : batch_(batch),
         parameters_(rank_.context, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
         bottom_(rank_.context, *ops_, parameters_, "/mlp/bottom", in.dense,
@@ -117,30 +117,30 @@ class Network {
 constexpr InteractionInputs kEqualWidths{4, 12, 3};
 
 TEST(DotInteraction, GradientsMatchFiniteDifferences) {
-  Network(DotConfig(), kEqualWidths, 3).expect_gradients();
+  SmallNetwork(DotConfig(), kEqualWidths, 3).expect_gradients();
 }
 
 TEST(ConcatInteraction, GradientsMatchFiniteDifferences) {
-  Network(ConcatConfig(), {3, 7, 2}, 2).expect_gradients();
+  SmallNetwork(ConcatConfig(), {3, 7, 2}, 2).expect_gradients();
 }
 
 TEST(ConcatInteraction, GradientsWithPoolingAndDenseLastMatchFiniteDifferences) {
-  Network(ConcatConfig{ConcatOrder::kDenseLast, 3}, {3, 7, 2}, 2).expect_gradients();
+  SmallNetwork(ConcatConfig{ConcatOrder::kDenseLast, 3}, {3, 7, 2}, 2).expect_gradients();
 }
 
 TEST(CrossInteraction, GradientsMatchFiniteDifferences) {
   for (const int64_t layers : {1, 2, 3}) {
-    Network(CrossConfig{layers, 4}, {3, 5, 1}, 2).expect_gradients();
+    SmallNetwork(CrossConfig{layers, 4}, {3, 5, 1}, 2).expect_gradients();
   }
 }
 
 TEST(FmInteraction, GradientsMatchFiniteDifferences) {
-  Network(FmConfig(), kEqualWidths, 3).expect_gradients();
+  SmallNetwork(FmConfig(), kEqualWidths, 3).expect_gradients();
 }
 
 TEST(EveryInteraction, GradientsWithoutDenseFeaturesMatchFiniteDifferences) {
   const auto check = [](const InteractionConfig& interaction, InteractionInputs in) {
-    Network(interaction, in, 3, Activation::kTanh).expect_gradients();
+    SmallNetwork(interaction, in, 3, Activation::kTanh).expect_gradients();
   };
   check(DotConfig(), {0, 12, 3});
   check(DotConfig(), {0, 6, 2});  // one product
@@ -281,14 +281,14 @@ TEST(EveryInteraction, ThatOffersPlacesForEmbeddingsComputesTheSameThere) {
 TEST(Mlp, GradientsOfSmoothActivationsMatchFiniteDifferences) {
   for (const Activation act :
        {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {
-    Network(DotConfig(), kEqualWidths, 3, act).expect_gradients();
+    SmallNetwork(DotConfig(), kEqualWidths, 3, act).expect_gradients();
   }
 }
 
 TEST(Mlp, GradientsOfManyLayersMatchFiniteDifferences) {
   for (const std::vector<int64_t>& hidden :
        {std::vector<int64_t>{4}, std::vector<int64_t>{7, 3}, std::vector<int64_t>{3, 8, 4, 6}}) {
-    Network(DotConfig(), kEqualWidths, 3, Activation::kTanh, hidden).expect_gradients();
+    SmallNetwork(DotConfig(), kEqualWidths, 3, Activation::kTanh, hidden).expect_gradients();
   }
 }
 

@@ -137,10 +137,10 @@ class Alignment : public EveryExecution {
   }
 };
 
-constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
+constexpr DType kAlignedTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 TEST_P(Alignment, OfInteractionsIsFreeForEachMatrix) {
-  for (const DType type : kTypes) {
+  for (const DType type : kAlignedTypes) {
     for (const int64_t b : {1, 5}) {
       const Shape x{b, 8, type}, e{b, 24, type};
       check("dot forward", {x, e, {b, 14, type}},
@@ -174,7 +174,7 @@ TEST_P(Alignment, OfInteractionsIsFreeForEachMatrix) {
 }
 
 TEST_P(Alignment, OfLayersIsFreeForEachMatrix) {
-  for (const DType type : kTypes) {
+  for (const DType type : kAlignedTypes) {
     const Shape x{6, 16, type}, w{8, 16, type}, y{6, 8, type}, dw{8, 16};
     for (const Activation act : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
       if (act == Activation::kNone) {
@@ -236,7 +236,7 @@ TEST_P(Alignment, OfMovedMatricesIsFree) {
       }
     }
   }
-  for (const DType type : kTypes) {
+  for (const DType type : kAlignedTypes) {
     check("add", {{5, 16, type}, {5, 16, type}},
           [](Ops& o, Fields& f) { o.add(f[0].matrix(), f[1].matrix()); });
   }
@@ -247,7 +247,7 @@ TEST_P(Alignment, OfRowsThatAreUpdatedIsFree) {
   for (const OptimizerStep& step : every_rule(kSparse)) {
     const int states = traits_of(step.rule).state_count();
     const bool rowwise = traits_of(step.rule).rowwise();
-    for (const DType type : kTypes) {
+    for (const DType type : kAlignedTypes) {
       for (const int64_t width : {6, 8, 13}) {
         const int64_t state_width = rowwise ? 1 : width;
         std::vector<Shape> shapes{{7, width, type}, {4, width}};
@@ -272,7 +272,7 @@ TEST_P(Alignment, OfRowsThatAreUpdatedIsFree) {
 
 TEST_P(Alignment, OfRowsThatAreLookedUpIsFree) {
   const std::vector<int64_t> ids{0, 6, 3, 3, 1, 5}, offsets{0, 2, 2, 5, 6};
-  for (const DType type : kTypes) {
+  for (const DType type : kAlignedTypes) {
     for (const int64_t width : {6, 8, 13, 130}) {
       check("lookup", {{7, width, type}, {4, width}}, [&](Ops& o, Fields& f) {
         BagGroup g;

@@ -7,7 +7,7 @@ namespace {
 
 using Cases = std::vector<CheckedCase>;
 
-constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
+constexpr DType kCheckedTypes[] = {DType::kFloat32, DType::kBFloat16};
 constexpr Activation kActivations[] = {Activation::kNone, Activation::kRelu,    Activation::kGelu,
                                        Activation::kSilu, Activation::kSigmoid, Activation::kTanh};
 constexpr const char* kActivationNames[] = {"none", "relu", "gelu", "silu", "sigmoid", "tanh"};
@@ -127,7 +127,7 @@ void add_backward(Cases& all, DType type, Activation act, Added added, bool with
 }
 
 void add_layers(Cases& all) {
-  for (const DType type : kTypes) {
+  for (const DType type : kCheckedTypes) {
     for (const Activation act : kActivations) {
       add_forward(all, type, act, Added::kNone, true);
       add_backward(all, type, act, Added::kNone, true, true);
@@ -166,7 +166,7 @@ void add_layers(Cases& all) {
 }
 
 void add_interactions(Cases& all) {
-  for (const DType type : kTypes) {
+  for (const DType type : kCheckedTypes) {
     const auto add = [&](const char* name, std::function<void(Ops&)> run) {
       all.push_back({fmt::format("{} {}", name, name_of(type)), std::move(run)});
     };
@@ -253,8 +253,8 @@ struct TwoFeatures {
 };
 
 void add_lookups(Cases& all) {
-  for (const DType type : kTypes) {
-    for (const DType of_pooled : kTypes) {
+  for (const DType type : kCheckedTypes) {
+    for (const DType of_pooled : kCheckedTypes) {
       all.push_back(
           {fmt::format("embedding_bag_forward {} to {}", name_of(type), name_of(of_pooled)),
            [=](Ops& ops) {
@@ -317,7 +317,7 @@ void add_lookups(Cases& all) {
 
 void add_updates(Cases& all) {
   for (const OptimizerStep& step : every_rule(kSparse)) {
-    for (const DType type : kTypes) {
+    for (const DType type : kCheckedTypes) {
       const std::string what = fmt::format(" {} {}", traits_of(step.rule).name, name_of(type));
       const auto of_table = [=](Table& t) {
         RowTable of = t.rows(step.rule);
@@ -390,7 +390,7 @@ void add_parameters(Cases& all) {
            }});
     }
   }
-  for (const DType type : kTypes) {
+  for (const DType type : kCheckedTypes) {
     all.push_back({fmt::format("fill_uniform {}", name_of(type)), [=](Ops& ops) {
                      Table t = table(type, 1);
                      ops.fill_uniform(3, 5, 2, 0.5f, t.rows());

@@ -1,13 +1,8 @@
-// How a CPU divides the work on several tables: the order of their shares, what each part gets, and
-// when progress is made.
-#include <atomic>
-#include <deque>
-#include <functional>
+// Work on several tables or blocks that threads share gives the bits of one thread.
 
 #include <omp.h>
 
 #include "bags.h"
-#include "noted_calls.h"
 
 namespace dlrm {
 namespace {
@@ -91,55 +86,6 @@ TEST(CpuShares, OfLookupsFollowTheOrderOfGroupsIfOneThreadTakesThemAll) {
   EXPECT_TRUE(pooled(3).same_bits(alone));
 }
 
-/// A thread that works alone makes progress each time that it did the work of a part.
-TEST(CpuShares, ProgressIsMadeAfterEachPartOfWork) {
-  const Machine machine;
-  const OptimizerStep step = step_of(OptimizerRule::kSgd);
-  struct Case {
-    std::vector<int64_t> rows;
-    int updates, sorts;  // calls
-    int64_t times = 1;   // that each row is named
-  };
-  // Updates count a row as 3 x 16 elements, and 16384 elements as a part. Sorts count 2048 ids.
-  for (const auto& [rows, updates, sorts, times] :
-       {Case{{342, 342, 342}, 4, 1}, Case{{341, 1, 341, 1}, 3, 1}, Case{{342, 341, 0, 1, 5}, 3, 1},
-        Case{{2047, 1, 2047, 0, 1}, 3, 3}, Case{{2048, 2047}, 3, 2}, Case{{100, 2048}, 2, 2},
-        Case{{256, 256}, 3, 1, 2}, Case{{255, 256}, 2, 1, 2}}) {
-    std::deque<RowsOf> batches;
-    std::deque<Table> tables;
-    std::vector<ShardUpdate> shards;
-    for (const int64_t n : rows) {
-      tables.emplace_back(n + 1, 8, DType::kFloat32, 1);
-      shards.push_back(batches.emplace_back(0, n, 8, 2, times).of(tables.back().rows()));
-    }
-    const auto ops = machine.cpu({"", 1});
-    int calls = 0;
-    ops->group_rows_of(shards, [&] { ++calls; });
-    EXPECT_EQ(calls, sorts) << rows[0] << " ids and more";
-    calls = 0;
-    ops->embedding_bag_updates(step, shards, [&] { ++calls; });
-    EXPECT_EQ(calls, updates) << rows[0] << " rows and more";
-  }
-}
-
-TEST(CpuShares, OnlyTheCallingThreadMakesProgressAtTheEnd) {
-  const Machine machine;
-  std::deque<RowsOf> batches;
-  std::deque<Table> tables;
-  std::vector<ShardUpdate> shards;
-  for (int i = 0; i < 6; ++i) {
-    tables.emplace_back(3001, 8, DType::kFloat32, 1);
-    shards.push_back(batches.emplace_back(0, 3000, 8, 2).of(tables.back().rows()));
-  }
-  std::atomic<int> calls{0};
-  machine.cpu({"", 3})->group_rows_of(shards, [&] { ++calls; });
-  EXPECT_EQ(calls, 1);
-  calls = 0;
-  machine.cpu({"", 3})->embedding_bag_updates(step_of(OptimizerRule::kSgd), shards,
-                                              [&] { ++calls; });
-  EXPECT_EQ(calls, 1);
-}
-
 /// Of the widths of several tables, the largest needs the most scratch memory, which ends at a page
 /// that cannot be accessed.
 TEST(CpuShares, OfWideRowsThatOccurOftenStayInTheirMemory) {
@@ -162,46 +108,6 @@ TEST(CpuShares, OfWideRowsThatOccurOftenStayInTheirMemory) {
 }
 
 constexpr int kParts = 3;
-
-/// Calls work(part) once for each part of its parallel regions, of which only that part is run.
-template <class Work>
-void for_each_part(const Work& work) {
-  for (int part = 0; part < kParts; ++part) {
-    const OnlyPart alone(part);
-    work(part);
-  }
-}
-
-/// Blocks beside each other, of which one ends earlier, and one lists its rows.
-TEST(CpuParts, OfCopiedBlocksWriteAsManyElements) {
-#ifdef __clang__
-  GTEST_SKIP() << "the calls of another OpenMP are not noted";
-#endif
-  const Machine machine;
-  constexpr int64_t kRows = 120, kCols = 700, kNone = 5;
-  std::vector<int32_t> listed;
-  for (int32_t r = 0; r < 40; ++r) listed.push_back(2 * r + 30);
-  std::vector<float> from(kRows * 300, 1.0f);
-  std::vector<float> to(kRows * kCols);  // the same for each part: parts begin at cache lines
-  std::vector<int64_t> written;
-  for_each_part([&](int) {
-    std::fill(to.begin(), to.end(), 0.0f);
-    const auto block = [&](int64_t row, int64_t column, int64_t rows, int64_t cols) {
-      BlockCopy b;
-      b.src = from.data(), b.src_stride = 300, b.dst_stride = kCols;
-      b.dst = to.data() + row * kCols + column, b.rows = rows, b.cols = cols;
-      return b;
-    };
-    std::vector<BlockCopy> blocks = {block(0, 0, kRows, 300), block(0, 300, 50, 300),
-                                     block(3, kNone, 0, 100), block(0, 600, 40, 100)};
-    blocks[3].dst_rows = listed.data();
-    machine.cpu({"", kParts})->copy_blocks(blocks);
-    written.push_back(std::count(to.begin(), to.end(), 1.0f));
-  });
-  constexpr int64_t kTotal = kRows * 300 + 50 * 300 + 40 * 100;
-  EXPECT_EQ(written[0] + written[1] + written[2], kTotal);
-  for (const int64_t count : written) EXPECT_NEAR(count, kTotal / kParts, 600);
-}
 
 /// Blocks of different forms that write one matrix, in which some of them meet.
 struct MixedBlocks {
@@ -290,89 +196,6 @@ TEST(CpuParts, OfLongRunsSumTheBitsOfOneThreadInEveryCall) {
     };
     EXPECT_TRUE(summed(*used).same_bits(summed(*machine.cpu({"", 1})))) << c.once << " rows once";
   }
-}
-
-/// Three blocks list every third row each, and are then added to in all rows. No two parts may
-/// write one cell.
-TEST(CpuParts, OfListedRowsWriteRangesThatDoNotMeet) {
-#ifdef __clang__
-  GTEST_SKIP() << "the calls of another OpenMP are not noted";
-#endif
-  const Machine machine;
-  constexpr int64_t kRows = 300, kCols = 401;
-  const std::vector<float> from(kRows * kCols, 1.0f);
-  std::vector<int32_t> listed[3];
-  for (int32_t r = 0; r < kRows; ++r) listed[r % 3].push_back(r);
-  for (const int parts : {2, 3, 4, 5, 7}) {
-    int64_t end = 0, total = 0;
-    for (int part = 0; part < parts; ++part) {
-      std::vector<float> to(kRows * kCols);
-      std::vector<BlockCopy> blocks(4);
-      for (size_t i = 0; i < 4; ++i) {
-        BlockCopy& b = blocks[i];
-        b.src = from.data(), b.dst = to.data(), b.src_stride = b.dst_stride = b.cols = kCols;
-        b.rows = i < 3 ? kRows / 3 : kRows;
-        if (i < 3) b.dst_rows = listed[i].data();
-        b.accumulate = true;
-      }
-      {
-        const OnlyPart alone(part);
-        machine.cpu({"", parts})->copy_blocks(blocks);
-      }
-      const auto written = [](float x) { return x != 0; };
-      const int64_t begin = std::find_if(to.begin(), to.end(), written) - to.begin();
-      EXPECT_EQ(begin, end) << "part " << part << " of " << parts;
-      end = to.rend() - std::find_if(to.rbegin(), to.rend(), written);
-      total += std::count(to.begin(), to.end(), 2.0f);
-    }
-    EXPECT_EQ(total, kRows * kCols) << parts;
-  }
-}
-
-TEST(CpuParts, OfACopyBeginAtCacheLines) {
-#ifdef __clang__
-  GTEST_SKIP() << "the calls of another OpenMP are not noted";
-#endif
-  const Machine machine;
-  const std::vector<float> from(50021, 1.0f);
-  for_each_part([&](int part) {
-    std::vector<float> to(from.size() + 16);
-    BlockCopy b;
-    b.rows = 1, b.cols = std::ssize(from);  // the strides of a single row have no meaning
-    b.src = from.data(), b.dst = to.data() + 1;
-    machine.cpu({"", kParts})->copy_blocks({&b, 1});
-    const auto begin = std::find(to.begin(), to.end(), 1.0f) - to.begin();
-    EXPECT_EQ(part == 0 ? begin : reinterpret_cast<uintptr_t>(to.data() + begin) % 64,
-              part == 0 ? 1 : 0);
-  });
-}
-
-/// The work of a row is its occurrences and two more.
-TEST(CpuParts, OfSummedRowsHaveAsMuchWork) {
-#ifdef __clang__
-  GTEST_SKIP() << "the calls of another OpenMP are not noted";
-#endif
-  const Machine machine;
-  constexpr int64_t kOnce = 1500, kOften = 400, kTimes = 8;
-  RowsOf once(0, kOnce, 8, 1), often(kOnce, kOften, 8, 2, kTimes);
-  const IdGroup groups[] = {once.group, often.group};
-  const BagGradient gradients[] = {once.part, often.part};
-  RunSpace space(once.bags.nnz() + often.bags.nnz());
-  machine.reference()->group_rows(groups, kOnce + kOften, space.runs());
-  std::vector<int64_t> work;
-  for_each_part([&](int) {
-    Cells sums(kOnce + kOften, 8);
-    const float unwritten = sums.at(0, 0);
-    machine.cpu({"", kParts})->embedding_bag_backward(space.runs(), gradients, sums.floats());
-    int64_t mine = 0;
-    for (int64_t r = 0; r < sums.rows(); ++r) {
-      if (sums.at(r, 0) != unwritten) mine += (r < kOnce ? 1 : kTimes) + 2;
-    }
-    work.push_back(mine);
-  });
-  constexpr int64_t kTotal = 3 * kOnce + (kTimes + 2) * kOften;
-  EXPECT_EQ(work[0] + work[1] + work[2], kTotal);
-  for (const int64_t mine : work) EXPECT_NEAR(mine, kTotal / kParts, kTimes + 2);
 }
 
 }  // namespace

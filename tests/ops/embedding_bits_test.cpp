@@ -261,7 +261,7 @@ TEST_P(EmbeddingBits, ASetFlagSkipsTheUpdate) {
 
 INSTANTIATE_TEST_SUITE_P(Every, EmbeddingBits, testing::ValuesIn(executions()), execution_name);
 
-std::vector<Execution> gpus() {
+std::vector<Execution> gpus_of_bits() {
   return cuda_device_count() > 0 ? std::vector<Execution>{{"cuda", 1}} : std::vector<Execution>{};
 }
 class GpuStep : public EveryExecution {};
@@ -333,7 +333,7 @@ TEST_P(GpuStep, RowsOfHostMemoryAreLookedUpInASeparateLaunchWithTheSameBits) {
   for (size_t t = 0; t < of.size(); ++t) EXPECT_TRUE(mixed[t].same_bits(apart[t])) << t;
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, GpuStep, testing::ValuesIn(gpus()), execution_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuStep, testing::ValuesIn(gpus_of_bits()), execution_name);
 
 }  // namespace
 }  // namespace dlrm

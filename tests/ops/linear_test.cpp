@@ -4,6 +4,8 @@
 
 #include <omp.h>
 
+#include "dlrm/core/isa.h"
+
 #include "fixture.h"
 
 namespace dlrm {
@@ -299,19 +301,14 @@ TEST(CpuOps, UseTheInstructionSetThatIsAskedFor) {
   if (best.rfind("cpu avx512", 0) == 0) EXPECT_EQ(Machine().cpu({"avx512", 1})->name(), best);
   EXPECT_EQ(Machine().cpu({"baseline", 1})->name(), "cpu baseline");
   // A set that is refused by mistake is not among the executions that tests run.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
-    EXPECT_EQ(Machine().cpu({"avx2", 1})->name(), "cpu avx2");
-  }
+  if (vector_isa() >= Isa::kAvx2) EXPECT_EQ(Machine().cpu({"avx2", 1})->name(), "cpu avx2");
   for (const char* isa : {"sse9", "avx", "AVX2", " "}) {
     try {
       Machine().cpu({isa, 1});
       ADD_FAILURE() << isa;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kUsage);
-      EXPECT_EQ(std::string(error.what()),
-                "instruction set '" + std::string(isa) +
-                    "' is unknown or not in this processor: baseline, avx2, avx512 or empty");
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("'" + std::string(isa) + "'"));
     }
   }
   EXPECT_THROW(Machine().cpu({"", 0}), std::exception);

@@ -9,7 +9,7 @@ namespace {
 
 using ListedSums = EveryExecution;
 
-struct Shape {
+struct SumShape {
   int64_t rows, cols;
   size_t blocks;       ///< with lists
   int64_t entries;     ///< of a list, at most
@@ -25,7 +25,7 @@ struct Sum {
 };
 
 /// Some rows, ascending, then -1: none, the first, the last, all, and some that are drawn.
-std::vector<int32_t> list_of(size_t number, const Shape& shape, std::mt19937& random) {
+std::vector<int32_t> list_of(size_t number, const SumShape& shape, std::mt19937& random) {
   std::vector<int32_t> rows;
   const auto all = static_cast<int32_t>(shape.rows);
   for (int32_t r = 0; r < all; ++r) {
@@ -44,7 +44,7 @@ std::vector<int32_t> list_of(size_t number, const Shape& shape, std::mt19937& ra
 enum class First : uint8_t { kZeros, kVectors, kAdded };
 
 /// `dst` has the place of the sum. Each third list is scaled. Blocks of all rows are in between.
-Sum make_sum(const Shape& shape, First first, DType from, unsigned seed) {
+Sum make_sum(const SumShape& shape, First first, DType from, unsigned seed) {
   Sum sum;
   std::mt19937 random(seed);
   for (size_t i = 0; i <= shape.blocks; ++i) {
@@ -64,7 +64,7 @@ Sum make_sum(const Shape& shape, First first, DType from, unsigned seed) {
   return sum;
 }
 
-const std::vector<BlockCopy>& blocks_of(Sum& sum, const Shape& shape, First first, Cells& dst) {
+const std::vector<BlockCopy>& blocks_of(Sum& sum, const SumShape& shape, First first, Cells& dst) {
   sum.blocks.clear();
   for (size_t i = 0; i < sum.sources.size(); ++i) {
     Cells& source = sum.sources[i];
@@ -90,13 +90,13 @@ const std::vector<BlockCopy>& blocks_of(Sum& sum, const Shape& shape, First firs
 
 /// As if each block was copied by a call of its own.
 TEST_P(ListedSums, AreAddedInTheOrderOfBlocks) {
-  const Shape shapes[] = {{1, 1, 1, 1},         {1, 8, 1025, 1},    {2, 5, 31, 2, 3},
-                          {31, 4, 32, 31, 4},   {32, 16, 33, 32},   {33, 300, 7, 40},
-                          {100, 33, 257, 9},    {16, 128, 2100, 6}, {65, 1030, 3, 65},
-                          {200, 12, 8, 200, 1}, {129, 64, 256, 50}, {40, 2, 511, 6}};
+  const SumShape shapes[] = {{1, 1, 1, 1},         {1, 8, 1025, 1},    {2, 5, 31, 2, 3},
+                             {31, 4, 32, 31, 4},   {32, 16, 33, 32},   {33, 300, 7, 40},
+                             {100, 33, 257, 9},    {16, 128, 2100, 6}, {65, 1030, 3, 65},
+                             {200, 12, 8, 200, 1}, {129, 64, 256, 50}, {40, 2, 511, 6}};
   const auto one_by_one = Machine().cpu({"baseline", 1});
   unsigned seed = 1;
-  for (const Shape& shape : shapes) {
+  for (const SumShape& shape : shapes) {
     for (const First first : {First::kZeros, First::kVectors, First::kAdded}) {
       SCOPED_TRACE(std::to_string(shape.rows) + " rows, " + std::to_string(shape.cols) +
                    " columns, " + std::to_string(shape.blocks) + " lists, first " +
@@ -114,7 +114,7 @@ TEST_P(ListedSums, AreAddedInTheOrderOfBlocks) {
 }
 
 TEST_P(ListedSums, OfEveryTypeAreAddedInTheOrderOfBlocks) {
-  const Shape shape{37, 24, 40, 20, 4};
+  const SumShape shape{37, 24, 40, 20, 4};
   const auto one_by_one = Machine().cpu({"baseline", 1});
   for (const DType from : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const DType to : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -131,7 +131,7 @@ TEST_P(ListedSums, OfEveryTypeAreAddedInTheOrderOfBlocks) {
 
 /// As where rows of several tables are cut: each has a place of its own, and lists of its own.
 TEST_P(ListedSums, OfSeveralPlacesAreIndependent) {
-  const Shape shapes[] = {{50, 12, 20, 30, 0}, {50, 7, 1100, 4, 12}, {50, 1, 9, 50, 19}};
+  const SumShape shapes[] = {{50, 12, 20, 30, 0}, {50, 7, 1100, 4, 12}, {50, 1, 9, 50, 19}};
   const auto one_by_one = Machine().cpu({"baseline", 1});
   Sum sums[3];
   Cells got = Cells::random(50, 24, 1), want = got;

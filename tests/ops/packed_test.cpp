@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16};
+constexpr std::array kPackedTypes{DType::kFloat32, DType::kBFloat16};
 
 class PackedMatrices : public EveryExecution {
  protected:
@@ -15,7 +15,7 @@ class PackedMatrices : public EveryExecution {
   /// pack of a row only, or with a pack.
   template <class Work>
   static void in_every_size(const Work& work) {
-    for (const DType type : kTypes) {
+    for (const DType type : kPackedTypes) {
       for (const int64_t rows : {1, 2, 3, 4, 8}) {
         for (int64_t cols = 1; cols <= 9; ++cols) {
           SCOPED_TRACE(fmt::format("{} x {} {}", rows, cols, name_of(type)));
@@ -64,7 +64,7 @@ TEST_P(PackedMatrices, AreComputedElementByElement) {
   in_every_size([&](int64_t rows, int64_t cols, DType type) {
     Cells a = packed(rows, cols, 1, type), b = packed(rows, cols, 2, type);
     const Cells c = packed(rows, cols, 3, type);
-    for (const DType to : kTypes) {
+    for (const DType to : kPackedTypes) {
       compare({packed(rows, cols, 4, to)}, 1, [&](Ops& run, std::vector<Cells>& r) {
         run.convert(a.matrix(), r[0].matrix());
         run.add(b.matrix(), r[0].matrix());

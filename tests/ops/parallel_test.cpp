@@ -32,25 +32,25 @@ TEST(Shares, AreAtMostEightForEachPart) {
 }
 
 void expect_each_part_and_share_once() {
-  for (const int parts : {0, 1, 2, 5, 9}) {
+  for (const Parts parts : {Parts{0, 9}, {1, 9}, {2, 9}, {5, 9}, {9, 9}}) {
     std::vector<std::atomic<int>> runs(10), after(10);
     parallel(parts, [&](int part) { ++runs[static_cast<size_t>(part)]; });
     for (int p = 0; p < 10; ++p) {
-      EXPECT_EQ(runs[static_cast<size_t>(p)], p < std::max(1, parts)) << parts;
+      EXPECT_EQ(runs[static_cast<size_t>(p)], p < std::max<int>(1, parts)) << parts;
     }
     std::atomic<int> bodies{0};
     parallel_then(
         parts, [&](int) { ++bodies; },
         [&](int part) {
           ++after[static_cast<size_t>(part)];
-          EXPECT_EQ(bodies, std::max(1, parts));
+          EXPECT_EQ(bodies, std::max<int>(1, parts));
         });
     for (int p = 0; p < 10; ++p) {
-      EXPECT_EQ(after[static_cast<size_t>(p)], p < std::max(1, parts)) << parts;
+      EXPECT_EQ(after[static_cast<size_t>(p)], p < std::max<int>(1, parts)) << parts;
     }
     std::vector<std::atomic<int>> shares(20);
     parallel_shares(parts, 20, [&](int part, int share) {
-      EXPECT_LT(part, std::max(1, parts));
+      EXPECT_LT(part, std::max<int>(1, parts));
       ++shares[static_cast<size_t>(share)];
     });
     for (const auto& share : shares) EXPECT_EQ(share, 1) << parts;
@@ -87,20 +87,36 @@ TEST(Parallel, RangesAreNearEqualAndTheLastIsLonger) {
   EXPECT_EQ(ranges_of(2, 5, 1000, 10), (Ranges{{0, 2}, {2, 5}}));
 }
 
-TEST(ThreadScope, RestoresTheCallersThreads) {
+TEST(CpuProducts, RestoreTheCallersThreads) {
   const int before = omp_get_max_threads();
-  {
-    const ThreadScope scope(before + 3);
-    EXPECT_EQ(omp_get_max_threads(), before + 3);
-    { const ThreadScope same(before + 3); }
-    EXPECT_EQ(omp_get_max_threads(), before + 3);
-  }
-  EXPECT_EQ(omp_get_max_threads(), before);
   Machine machine;
   Cells x = Cells::random(200, 200, 1), w = Cells::random(200, 200, 2), y(200, 200);
   machine.cpu({"", before + 1})
       ->linear_forward(x.matrix(), w.matrix(), {}, Activation::kNone, y.matrix(), {});
   EXPECT_EQ(omp_get_max_threads(), before);
+}
+
+/// Products are cut into tiles of 8 rows and 16 columns at least, of any rest.
+TEST(CpuProducts, OfAnyNumberOfThreadsAgreeWithTheReference) {
+  const Machine machine;
+  for (const int threads : {2, 3, 7, 8, 16}) {
+    const auto ops = make_checked_ops(machine.cpu({"", threads}), *machine.device, *machine.stream);
+    for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+      for (const auto& [batch, in, out] :
+           {std::array<int64_t, 3>{300, 129, 33}, {9, 700, 210}, {1030, 17, 150}, {131, 300, 15}}) {
+        Cells x = Cells::random(batch, in, 1, type), w = Cells::random(out, in, 2, type);
+        Cells y = Cells::random(batch, out, 3, type), dx = Cells::random(batch, in, 4, type);
+        std::vector<float> bias(static_cast<size_t>(out), 0.5f), dw(static_cast<size_t>(out * in));
+        std::vector<float> dbias(bias.size());
+        EXPECT_NO_THROW({
+          ops->linear_forward(x.matrix(), w.matrix(), bias, Activation::kNone, y.matrix(), {});
+          ops->run(LinearBackwardInput{y.matrix(), w.matrix(), dx.matrix(), {}});
+          ops->linear_backward_weight(y.matrix(), x.matrix(), {dw.data(), out, in}, dbias);
+        }) << threads
+           << " threads, " << batch << " x " << in << " x " << out;
+      }
+    }
+  }
 }
 
 TEST(CpuOps, NeedAThreadAndTellTheirInstructions) {

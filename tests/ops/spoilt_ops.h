@@ -27,7 +27,6 @@ struct Place {
   Kind kind = Kind::kFloat;
   DType type = DType::kFloat32;
 
-  bool integer() const { return kind >= Kind::kInteger; }
   double value() const {
     switch (kind) {
       case Kind::kDouble:
@@ -42,50 +41,24 @@ struct Place {
         return reference::load(at, type, 0);
     }
   }
-  /// The number of larger magnitudes that are finite. Integers are changed by 1.
-  uint64_t room() const {
-    if (integer()) return 1;
-    if (kind == Kind::kDouble) return room_of<uint64_t>(std::numeric_limits<double>::max());
-    if (kind == Kind::kFloat) return room_of<uint32_t>(std::numeric_limits<float>::max());
-    const uint16_t largest = type == DType::kBFloat16 ? 0x7f7f : 0x7bff;
-    return largest - (bits<uint16_t>() & 0x7fffu);
-  }
-  /// Moves the value by `steps` to larger magnitudes.
-  void move(uint64_t steps) const {
-    switch (kind) {
-      case Kind::kDouble:
-        return set(bits<uint64_t>() + steps);
-      case Kind::kFloat:
-        return set(static_cast<uint32_t>(bits<uint32_t>() + steps));
-      case Kind::kHalf:
-        return set(static_cast<uint16_t>(bits<uint16_t>() + steps));
-      case Kind::kInteger:
-        return set(*static_cast<int64_t*>(at) + static_cast<int64_t>(steps));
-      case Kind::kNarrow:
-        return set(*static_cast<int32_t*>(at) + static_cast<int32_t>(steps));
-      case Kind::kByte:
-        return set(static_cast<char>(*static_cast<char*>(at) + static_cast<char>(steps)));
-    }
-  }
   /// Makes the value wrong by more than its magnitude.
   void spoil() const {
-    if (integer()) return move(1);
+    switch (kind) {
+      case Kind::kInteger:
+        return set(*static_cast<int64_t*>(at) + 1);
+      case Kind::kNarrow:
+        return set(*static_cast<int32_t*>(at) + 1);
+      case Kind::kByte:
+        return set(static_cast<char>(*static_cast<char*>(at) + 1));
+      default:
+        break;
+    }
     const double wrong = std::isfinite(value()) ? 1 + value() + std::abs(value()) : 0;
     if (kind == Kind::kDouble) return set(wrong);
     reference::store(at, type, 0, wrong);
   }
 
  private:
-  template <class Bits>
-  Bits bits() const {
-    Bits result;
-    std::memcpy(&result, at, sizeof(result));
-    return result;
-  }
-  template <class Bits, class Float>
-  uint64_t room_of(Float largest) const {
-    return std::bit_cast<Bits>(largest) - static_cast<Bits>(bits<Bits>() << 1 >> 1);
-  }
   template <class T>
   void set(T value) const {
     std::memcpy(at, &value, sizeof(value));
@@ -300,7 +273,6 @@ class Places {
 struct Spoil {
   size_t call = std::numeric_limits<size_t>::max();
   size_t place = 0;
-  uint64_t steps = 0;  ///< to larger magnitudes; 0 stands for a change above the magnitude
 };
 
 /// The reference, after which one place of one call is wrong.
@@ -321,8 +293,6 @@ class SpoiltOps final : public reference::ReferenceOps {
 
   Spoil spoil;
   std::vector<Call> calls;  ///< those of the checked execution, without the places' memory
-  double difference = 0;    ///< of the wrong value
-  uint64_t room = 0;        ///< steps that the value could be moved
 
  private:
   template <class Operation>
@@ -333,11 +303,7 @@ class SpoiltOps final : public reference::ReferenceOps {
     const size_t number = calls.size();
     calls.push_back({Operation::kName, Places::of(o)});
     if (number != spoil.call) return;
-    const Place& at = calls.back().places[spoil.place];
-    room = at.room();
-    const double before = at.value();
-    spoil.steps == 0 ? at.spoil() : at.move(spoil.steps);
-    difference = std::abs(at.value() - before);
+    calls.back().places[spoil.place].spoil();
   }
 
   int depth_ = 0;

@@ -46,10 +46,10 @@ class Walled {
   std::vector<std::pair<void*, size_t>> all_;
 };
 
-constexpr int64_t kHidden = 50, kRows = 20;  ///< rows that no id names, and those behind them
-constexpr int64_t kSpare = 5;                ///< ids before those of the first bag
+constexpr int64_t kHidden = 50, kUnreadRows = 20;  ///< rows that no id names, and those behind them
+constexpr int64_t kSpare = 5;                      ///< ids before those of the first bag
 
-struct Case {
+struct UnreadCase {
   int64_t width;
   DType type;
   bool at_end;
@@ -72,7 +72,7 @@ class UnreadMemory : public OnGpu {
     for (const int64_t width : widths) {
       for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
         for (const bool at_end : {false, true}) {
-          const Case c{width, type, at_end};
+          const UnreadCase c{width, type, at_end};
           SCOPED_TRACE(c.text());
           body(c);
         }
@@ -94,7 +94,7 @@ class UnreadMemory : public OnGpu {
       for (const int64_t length : lengths) {
         for (int64_t i = 0; i < length; ++i) {
           const auto n = static_cast<int64_t>(ids.size());
-          ids.push_back(kHidden + (n % 2 == 0 ? 0 : n * 7 % kRows));
+          ids.push_back(kHidden + (n % 2 == 0 ? 0 : n * 7 % kUnreadRows));
         }
         offsets.push_back(kSpare + static_cast<int64_t>(ids.size()));
         scale.push_back(1.0f / static_cast<float>(scale.size() + 2));
@@ -103,17 +103,18 @@ class UnreadMemory : public OnGpu {
     int64_t bags() const { return static_cast<int64_t>(scale.size()); }
     int64_t count() const { return static_cast<int64_t>(ids.size()); }
   };
-  static RowTable table(Walled& memory, const Case& c, OptimizerRule rule = OptimizerRule::kSgd) {
+  static RowTable table(Walled& memory, const UnreadCase& c,
+                        OptimizerRule rule = OptimizerRule::kSgd) {
     RowTable t;
-    t.type = c.type, t.rows = kHidden + kRows, t.width = t.stride = c.width;
+    t.type = c.type, t.rows = kHidden + kUnreadRows, t.width = t.stride = c.width;
     const auto size = static_cast<int64_t>(size_of(c.type));
-    t.weights = static_cast<char*>(elements(memory, c.type, numbers(kRows * c.width, 1))) -
+    t.weights = static_cast<char*>(elements(memory, c.type, numbers(kUnreadRows * c.width, 1))) -
                 kHidden * c.width * size;
     const int states = traits_of(rule).state_count();
     const int64_t width = traits_of(rule).rowwise() ? 1 : c.width;
     t.state_stride = width;
-    if (states > 0) t.state1 = memory.of(numbers(kRows * width, 2)) - kHidden * width;
-    if (states > 1) t.state2 = memory.of(numbers(kRows * width, 3)) - kHidden * width;
+    if (states > 0) t.state1 = memory.of(numbers(kUnreadRows * width, 2)) - kHidden * width;
+    if (states > 1) t.state2 = memory.of(numbers(kUnreadRows * width, 3)) - kHidden * width;
     return t;
   }
   static Cells cells(const void* data, DType type, int64_t rows, int64_t cols) {
@@ -123,8 +124,8 @@ class UnreadMemory : public OnGpu {
   }
   static Cells rows_of(const RowTable& t) {
     const auto size = static_cast<int64_t>(size_of(t.type));
-    return cells(static_cast<const char*>(t.weights) + kHidden * t.stride * size, t.type, kRows,
-                 t.width);
+    return cells(static_cast<const char*>(t.weights) + kHidden * t.stride * size, t.type,
+                 kUnreadRows, t.width);
   }
 
   std::unique_ptr<Ops> ops = device ? make_cuda_ops(*device, *stream, CudaOpsOptions()) : nullptr;
@@ -134,7 +135,7 @@ class UnreadMemory : public OnGpu {
 
 TEST_F(UnreadMemory, IsAllButTheRowsThatAreLookedUp) {
   const Ids ids({0, 1, 2, 0, 0, 3, 4, 5, 33, 64, 31, 0});
-  in_every_case({1, 3, 4, 8, 12, 16, 33, 64, 128, 132, 256}, [&](const Case& c) {
+  in_every_case({1, 3, 4, 8, 12, 16, 33, 64, 128, 132, 256}, [&](const UnreadCase& c) {
     for (const DType pooled : {DType::kFloat32, DType::kBFloat16}) {
       Walled memory(c.at_end);
       BagGroup group;
@@ -170,7 +171,7 @@ TEST_F(UnreadMemory, IsAllButTheRowsThatAreLookedUp) {
 
 TEST_F(UnreadMemory, IsAllButTheRowsThatAreUpdated) {
   const Ids all[] = {Ids({0, 1, 2, 0, 3, 4, 5, 33, 64, 0}), Ids({1, 0, 70}), Ids({1})};
-  in_every_case({1, 4, 33, 132}, [&](const Case& c) {
+  in_every_case({1, 4, 33, 132}, [&](const UnreadCase& c) {
     for (const OptimizerStep& step : every_rule(kSparse)) {
       if (step.rule == OptimizerRule::kFtrl) continue;  // reads what Adam reads
       for (const size_t features : {1, 2}) {
@@ -223,7 +224,7 @@ TEST_F(UnreadMemory, IsAllButTheRowsThatAreUpdated) {
 }
 
 TEST_F(UnreadMemory, IsAllButTheRowsThatAreCopied) {
-  in_every_case({1, 3, 4, 8, 33, 64, 132}, [&](const Case& c) {
+  in_every_case({1, 3, 4, 8, 33, 64, 132}, [&](const UnreadCase& c) {
     for (const bool chained : {false, true}) {
       std::array<Cells, 2> results{Cells(0, 0), Cells(0, 0)};
       for (const bool on_gpu : {false, true}) {

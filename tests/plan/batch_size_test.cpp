@@ -7,7 +7,7 @@
 namespace dlrm::plan_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// Without a choice of plans or tiers, which depends on the memory.
 RunConfig of_any_batch() {
@@ -17,7 +17,7 @@ RunConfig of_any_batch() {
   return config;
 }
 
-double needed(RunConfig config, int64_t batch, int world) {
+double batch_needs(RunConfig config, int64_t batch, int world) {
   config.train.global_batch_size = batch;
   double most = 0;
   for (const RankMemory& rank : rank_memory(config, make_plan(config, world))) {
@@ -43,7 +43,8 @@ TEST(ChosenBatch, IsTheLargestPowerOfTwoThatFits) {
   for (const int world : {1, 3}) {
     // Smaller batches leave open which tables a rank has, and with it the memory.
     for (const int64_t batch : {int64_t{256}, int64_t{4096}, int64_t{1} << 20}) {
-      const double least = needed(config, batch, world), most = needed(config, 2 * batch, world);
+      const double least = batch_needs(config, batch, world),
+                   most = batch_needs(config, 2 * batch, world);
       for (const double memory : {least, (least + most) / 2, std::nextafter(most, 0)}) {
         const RunConfig chosen = with_chosen_batch(config, world, {memory}, 0, said);
         EXPECT_EQ(chosen.train.global_batch_size, batch) << world << " ranks, " << memory;
@@ -94,7 +95,7 @@ TEST(ChosenBatch, MovesNoTableToTheHost) {
   config.device = DeviceKind::kCuda;
   config.memory.tier = MemoryTier::kAuto;
   // Room for the tables and a batch of 4096, and a large host.
-  const PlanOptions options{needed(config, 4096, 1) + 1000, 1, 0x1p40};
+  const PlanOptions options{batch_needs(config, 4096, 1) + 1000, 1, 0x1p40};
   std::string said;
   const RunConfig chosen = with_chosen_batch(config, 1, options, 0, said);
   EXPECT_EQ(chosen.train.global_batch_size, 4096);

@@ -167,7 +167,7 @@ void expect_no_less_memory(const RunConfig& config, const Plan& plan) {
 TEST(Bound, NoStrategyIsBelowIt) {
   for (const Strategy strategy : {Strategy::kAuto, Strategy::kTable, Strategy::kRow,
                                   Strategy::kColumn, Strategy::kGrid, Strategy::kDataParallel}) {
-    for (const int world : {1, 2, 7, 16, 100}) {
+    for (const int world : {1, 7, 16}) {
       RunConfig config = mlperf_config();
       config.sharding.strategy = strategy;
       for (const RunConfig& each : {config, odd_config(strategy, 1000)}) {

@@ -5,7 +5,7 @@
 namespace dlrm::plan_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 const std::vector<CachedRows> kTwo = {{1000, 64, 30}, {100, 32, 10}};
 

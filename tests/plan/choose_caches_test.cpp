@@ -5,10 +5,10 @@
 namespace dlrm::plan_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 /// 64, 32 and 64 MB of rows of 64 bytes, and a table that is too small to be cached.
 const std::vector<TableConfig> kFour = {table("cold", 1000000, 16), table("hot", 500000, 16, {9}),

@@ -6,8 +6,8 @@
 namespace dlrm::plan_test {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 
@@ -75,7 +75,7 @@ TEST(DescribeMemory, TheLargestTablesAndASufficientNumberOfRanksAreNamed) {
   const std::string text = describe_memory(config, make_plan(config, 2), {0.8 * kGibibyte}, &fits);
   EXPECT_FALSE(fits);
   EXPECT_THAT(text, HasSubstr("'C12'"));
-  EXPECT_THAT(text, testing::ContainsRegex("would fit: [0-9]+ ranks"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("would fit: [0-9]+ ranks"));
 }
 
 TEST(DescribeMemory, TheAdviceIsToCutATableThatIsTooLarge) {

@@ -12,7 +12,7 @@
 namespace dlrm::plan_test {
 namespace {
 
-class EqualRanks : public testing::Test {
+class EqualRanks : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
 
@@ -33,7 +33,7 @@ class EqualRanks : public testing::Test {
                          [](const auto& stage) { return stage.name == "lookup"; });
   }
 
-  const std::string path_ = testing::TempDir() + "/machine_of_equal_ranks.json";
+  const std::string path_ = ::testing::TempDir() + "/machine_of_equal_ranks.json";
   nlohmann::json machine_ = {{"device", "cpu"},
                              {"ranks_per_node", 2},
                              {"memory_bytes_per_second", 1e6},

@@ -36,7 +36,7 @@ TEST(AllreduceSentBytes, SmallVectorsAreSentWhole) {
 
 /// Batch 5 over 3 ranks: 1, 2 and 2 samples. `a` is whole on rank 0, the rows of `b` are on ranks 1
 /// and 2. Values of forward and backward have 2 and 4 bytes.
-class ThreeRanks : public testing::Test {
+class ThreeRanks : public ::testing::Test {
  protected:
   ThreeRanks() { config.train.wire.forward = DType::kBFloat16; }
   RunConfig config = config_of({table("a", 100, 8, {1, 2}), table("b", 10, 4, {20})}, 5);

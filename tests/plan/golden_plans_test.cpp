@@ -71,13 +71,13 @@ TEST(GoldenPlans, TheHeaviestRankIsNearTheBound) {
   const auto ratios = [](const RunConfig& config, int world) {
     return plan_ratios(config, make_plan(config, world), {});
   };
-  for (const int world : {2, 3, 4, 8, 16, 33, 64, 128, 512}) {
+  for (const int world : {2, 3, 8, 33, 128}) {
     EXPECT_LE(ratios(mlperf_config(), world).cost, 1.15) << world;
   }
-  for (const int world : {2, 3, 4, 8, 16, 33, 64, 128}) {
+  for (const int world : {2, 3, 8, 33, 128}) {
     EXPECT_LE(ratios(kaggle_config(65536), world).cost, 1.15) << world;
   }
-  for (const int world : {8, 64, 512}) {
+  for (const int world : {8, 64}) {
     EXPECT_LE(ratios(colossal_config(), world).cost, 1.15) << world;
     EXPECT_LE(ratios(colossal_config(), world).memory, 1.25) << world;
   }

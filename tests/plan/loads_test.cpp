@@ -40,7 +40,7 @@ TEST(ReplicatedGradients, PairsAreSentIfFewRowsAreTouched) {
 
 /// Batch 5 over 2 ranks: samples [0, 2) and [2, 5). `a` is whole on rank 0 (two features), `b` is
 /// cut by rows at 4 of 10, `c` is data-parallel.
-class TwoRanks : public testing::Test {
+class TwoRanks : public ::testing::Test {
  protected:
   RunConfig config =
       config_of({table("a", 100, 8, {1, 2}), table("b", 10, 4, {5}), table("c", 2, 3)}, 5);

@@ -11,7 +11,7 @@ namespace dlrm::plan_test {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 json good_machine() {
   return {{"name", "m"},
@@ -133,7 +133,7 @@ TEST(MachineFile, EveryNumberOfTheShippedFilesHasASource) {
   EXPECT_EQ(files, 4);
 }
 
-class MachineOfAPlan : public testing::Test {
+class MachineOfAPlan : public ::testing::Test {
  protected:
   /// With this machine until the next call.
   RunConfig config_with(const json& object) {
@@ -215,7 +215,7 @@ TEST_F(MachineOfAPlan, ThePlanRecordsTheFile) {
   EXPECT_THAT(text, HasSubstr("\"machine\": \"" + plan.machine + "\""));
   EXPECT_EQ(parse_plan(text, "p", config.model, 4), plan);
   EXPECT_THAT(to_json(make_plan(kaggle_config(), 4), config.model),
-              testing::Not(HasSubstr("machine")));
+              ::testing::Not(HasSubstr("machine")));
   json other = good_machine();
   other["name"] = "n";
   EXPECT_NE(make_plan(config_with(other), 4).machine, plan.machine);

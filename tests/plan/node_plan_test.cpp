@@ -13,10 +13,10 @@
 namespace dlrm::plan_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 /// A table with long bags, cut by rows: shard i is on ranks[i].
 Plan rows_on(const TableConfig& table, const std::vector<int>& ranks, int world) {
@@ -120,7 +120,7 @@ TEST(NodeSums, SendEachBagOnceToOtherNodes) {
 }
 
 TEST(NodeSums, AreTwoMoreExchangesOfASimulatedStep) {
-  const std::string path = testing::TempDir() + "/machine_of_node_sums.json";
+  const std::string path = ::testing::TempDir() + "/machine_of_node_sums.json";
   for (const char* device : {"cuda", "cpu"}) {
     nlohmann::json machine = {{"device", device},
                               {"ranks_per_node", 2},

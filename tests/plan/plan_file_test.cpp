@@ -5,10 +5,10 @@
 namespace dlrm::plan_test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
-class PlanFiles : public testing::Test {
+class PlanFiles : public ::testing::Test {
  protected:
   ModelConfig model = config_of({table("a", 10, 4), table("b", 6, 2)}, 8).model;
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,6 +15,9 @@
 #include "dlrm/plan/plan.h"
 
 namespace dlrm::plan_test {
+
+/// Some tests take a part of their combinations, and all of them with DLRM_TEST_ALL.
+inline bool tests_all() { return std::getenv("DLRM_TEST_ALL") != nullptr; }
 
 inline TableConfig table(const std::string& name, int64_t rows, int64_t dim,
                          const std::vector<int64_t>& hotness = {1}) {
@@ -120,7 +124,7 @@ inline RunConfig colossal_config() {
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text) {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     std::string name = fmt::format("{}.{}.json", test->test_suite_name(), test->name());
     std::replace(name.begin(), name.end(), '/', '_');
     path_ = (std::filesystem::temp_directory_path() / name).string();

@@ -20,7 +20,7 @@ std::vector<Shard> strips_of(const RunConfig& config) {
 struct Sums {
   double seconds = 0, bytes = 0, most_seconds = 0, most_bytes = 0;
 };
-Sums sums_of(const std::vector<Piece>& pieces, int world) {
+Sums fill_sums_of(const std::vector<Piece>& pieces, int world) {
   std::vector<Sums> ranks(static_cast<size_t>(world));
   Sums all;
   for (const Piece& piece : pieces) {
@@ -64,7 +64,7 @@ TEST(RankFill, RanksHaveEqualSecondsAndBytesOfDifferentTables) {
     }
     const auto pieces = fill.within(1.05 * seconds, 1.1 * bytes);
     ASSERT_TRUE(pieces) << world;
-    const Sums sums = sums_of(*pieces, world);
+    const Sums sums = fill_sums_of(*pieces, world);
     EXPECT_LE(sums.most_seconds, 1.05 * seconds) << world;
     EXPECT_LE(sums.most_bytes, 1.1 * bytes) << world;
     EXPECT_NO_THROW(check_plan(plan_of(*pieces, world), config.model, "plan"));
@@ -79,7 +79,7 @@ TEST(RankFill, FindsNoPlanIfThereIsTooLittleOfEither) {
   const RankFill fill(config, cost, start, strips_of(config));
   const auto pieces = fill.within(1, 1e12);
   ASSERT_TRUE(pieces);
-  const Sums sums = sums_of(*pieces, 4);
+  const Sums sums = fill_sums_of(*pieces, 4);
   EXPECT_TRUE(fill.within(1.1 * sums.seconds, 1.1 * sums.bytes));
   EXPECT_FALSE(fill.within(0.2 * sums.seconds, sums.bytes));
   EXPECT_FALSE(fill.within(sums.seconds, 0.2 * sums.bytes));
@@ -114,7 +114,7 @@ TEST(RankFill, WhatIsLeftOfSmallTablesGoesBesideLargeOnes) {
   const double seconds = 3.6 * cost.shard_seconds(), mean = bytes / kWorld;
   const auto pieces = RankFill(config, cost, start, strips).within(seconds, 1.75 * mean);
   ASSERT_TRUE(pieces);
-  const Sums sums = sums_of(*pieces, kWorld);
+  const Sums sums = fill_sums_of(*pieces, kWorld);
   EXPECT_LE(sums.most_seconds, seconds);
   EXPECT_LE(sums.most_bytes, 1.75 * mean);
   EXPECT_NO_THROW(check_plan(plan_of(*pieces, kWorld), config.model, "plan"));
@@ -142,7 +142,7 @@ TEST(RankFill, HalvesOfTheLastRowGoBesideLargeTablesUnlessRowsMustBeWhole) {
     for (double room = 1.3; room < 2; room += 0.02) {
       const auto pieces = fill.within(seconds, room * bytes / kWorld);
       if (!pieces) continue;
-      EXPECT_LE(sums_of(*pieces, kWorld).most_seconds, seconds);
+      EXPECT_LE(fill_sums_of(*pieces, kWorld).most_seconds, seconds);
       EXPECT_NO_THROW(check_plan(plan_of(*pieces, kWorld), config.model, "plan"));
       int halves = 0;
       for (const Piece& piece : *pieces) {

@@ -17,7 +17,7 @@ constexpr StepPart kOfARank[] = {
     StepPart::kInteractForward, StepPart::kInteractBackward, StepPart::kSort,
     StepPart::kDenseUpdate,     StepPart::kSparseUpdate};
 
-class RecordedStep : public testing::Test {
+class RecordedStep : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
 
@@ -58,7 +58,7 @@ class RecordedStep : public testing::Test {
     return seconds;
   }
 
-  const std::string path_ = testing::TempDir() + "/recorded_machine.json";
+  const std::string path_ = ::testing::TempDir() + "/recorded_machine.json";
 };
 
 TEST_F(RecordedStep, ProductsAreThoseOfEachLayer) {

@@ -41,14 +41,14 @@ struct Start {
   std::vector<Piece> pieces;
 };
 
-std::vector<TableConfig> equal_tables(int count) {
+std::vector<TableConfig> refined_tables(int count) {
   std::vector<TableConfig> tables;
   for (int t = 0; t < count; ++t) tables.push_back(table(fmt::format("t{}", t), 1 << 20, 64));
   return tables;
 }
 
 TEST(Refinement, WholePiecesMoveIfThatIsEnough) {
-  const Start start(equal_tables(4), 4, {0, 0, 0, 0});
+  const Start start(refined_tables(4), 4, {0, 0, 0, 0});
   Refinement refined = start.refinement();
   refined.lower_seconds(0, kNoLimit);
   EXPECT_EQ(refined.pieces().size(), 4u);
@@ -82,7 +82,7 @@ TEST(Refinement, APieceIsCutIfNoMoveHelps) {
 }
 
 TEST(Refinement, NoRankGetsMoreThanTheLimit) {
-  const Start start(equal_tables(8), 2, {0, 0, 0, 0, 0, 0, 1, 1});
+  const Start start(refined_tables(8), 2, {0, 0, 0, 0, 0, 0, 1, 1});
   const double bytes = start.pieces[0].bytes;
   Refinement refined = start.refinement();
   refined.lower_seconds(0, 2.5 * bytes);

@@ -11,7 +11,7 @@
 namespace dlrm::plan_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string report(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
   char* data = nullptr;
@@ -111,7 +111,7 @@ TEST(Report, NamesTheMachine) {
       R"({"name": "eight of them", "ranks_per_node": 8, "memory_bytes_per_second": 1e9,
           "local_bytes_per_second": 1e9, "network_bytes_per_second": 1e9})");
   RunConfig config = four_cuts();
-  EXPECT_THAT(report(config, plan_of_cuts(), {}), testing::Not(HasSubstr("machine file")));
+  EXPECT_THAT(report(config, plan_of_cuts(), {}), ::testing::Not(HasSubstr("machine file")));
   config.sharding.machine = file.path();
   EXPECT_THAT(report(config, plan_of_cuts(), {}),
               HasSubstr("rates of the machine file " + file.path() + ": eight of them\n"));
@@ -127,7 +127,7 @@ TEST(Report, PredictsAStepIfTheMachineFileHasTheRates) {
   EXPECT_THAT(report(config, plan_of_cuts(), {}),
               HasSubstr(fmt::format("a step there, predicted: {:.3f} ms, ", 1e3 * step)));
   config.train.precision = Precision::kBf16;
-  EXPECT_THAT(report(config, plan_of_cuts(), {}), testing::Not(HasSubstr("predicted")));
+  EXPECT_THAT(report(config, plan_of_cuts(), {}), ::testing::Not(HasSubstr("predicted")));
 }
 
 TEST(Report, OfAGpuSaysHowStepsAreLaunched) {
@@ -299,8 +299,8 @@ TEST(DescribePlan, OfManyRanksTheExtremesAreListed) {
     ranks.push_back(
         line.substr(line.find_first_not_of(' '), line.find(' ', 8) - line.find_first_not_of(' ')));
   }
-  EXPECT_THAT(ranks, testing::ElementsAre("0", "1", "2", "...", "5", "...", "8", "...", "11", "...",
-                                          "13", "...", "16"));
+  EXPECT_THAT(ranks, ::testing::ElementsAre("0", "1", "2", "...", "5", "...", "8", "...", "11",
+                                            "...", "13", "...", "16"));
 }
 
 TEST(DescribePlan, OfManyTablesInTheHostsMemoryEightAreNamed) {

@@ -11,7 +11,7 @@
 namespace dlrm::plan_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr RoutingMode kExact = RoutingMode::kExact, kFixed = RoutingMode::kFixed;
 constexpr const char* kH200 = DLRM_SOURCE "/configs/machines/h200_dgx.json";
@@ -219,7 +219,7 @@ TEST(RoutedPlan, KeepsAPlanAndAMode) {
     EXPECT_EQ(routed.plan, plan_for(config, mode, 2));
     EXPECT_EQ(routed.said, "");
   }
-  const std::string path = testing::TempDir() + "/kept_plan.json";
+  const std::string path = ::testing::TempDir() + "/kept_plan.json";
   std::ofstream(path) << to_json(rows, config.model);
   config.sharding.plan = path;
   EXPECT_EQ(make_routed_plan(config, 2, kOneNode).plan.shards, rows.shards);

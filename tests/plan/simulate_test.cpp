@@ -35,7 +35,7 @@ json slow_machine() {
           {"shard_seconds", 2e-6}};
 }
 
-class Simulation : public testing::Test {
+class Simulation : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
 
@@ -48,7 +48,7 @@ class Simulation : public testing::Test {
     return simulate_step(config, make_plan(config, ranks, options), options);
   }
 
-  const std::string path_ = testing::TempDir() + "/simulated_machine.json";
+  const std::string path_ = ::testing::TempDir() + "/simulated_machine.json";
 };
 
 RunConfig dot_config() {
@@ -376,31 +376,7 @@ TEST_F(Simulation, AMachineFileWithoutProductsIsAUsageError) {
   RunConfig config = dot_config();
   config.train.precision = Precision::kBf16;
   EXPECT_THAT(usage_error_of([&] { simulate(config, 1, machine); }),
-              testing::HasSubstr("bf16_products_per_second: missing"));
-}
-
-TEST(SimulatedSteps, OfConfigsAreThoseThatWereRecorded) {
-  struct Recorded {
-    const char* config;
-    int ranks;
-    const char* machine;
-    double ms;
-  };
-  for (const Recorded& recorded :
-       std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.4448},
-                             {"synthetic/medium", 128, "a100_dgx", 3.5872},
-                             {"mlperf_dcnv2", 64, "h100_dgx", 1.3931},
-                             {"dle_4b", 4, "epyc", 170.5428}}) {
-    const std::string configs = std::string(DLRM_SOURCE) + "/configs/";
-    const std::string machine = configs + "machines/" + recorded.machine + ".json";
-    const RunConfig config =
-        load_config(configs + recorded.config + ".yaml", {"sharding.machine=" + machine});
-    const MachineSpeed speed = read_machine(machine).speed;
-    const PlanOptions options{0, speed.ranks_per_node, 0, speed.gpu};
-    const Plan plan = make_plan(config, recorded.ranks, options);
-    EXPECT_NEAR(1e3 * simulate_step(config, plan, options).step, recorded.ms, 1e-3 * recorded.ms)
-        << recorded.config;
-  }
+              ::testing::HasSubstr("bf16_products_per_second: missing"));
 }
 
 // ---- The work of a step

@@ -26,7 +26,7 @@ json fast_gpu() {
           {"bf16_products_per_second", 1e18}};
 }
 
-class SimulatedGpu : public testing::Test {
+class SimulatedGpu : public ::testing::Test {
  protected:
   SimulatedGpu() {
     config_ = config_of({table("a", 1000, 16, {3}), table("b", 50, 16), table("c", 7, 16, {2})}, 64,
@@ -45,7 +45,7 @@ class SimulatedGpu : public testing::Test {
 
   RunConfig config_;
   const PlanOptions options_{0, 2, 0, false};
-  const std::string path_ = testing::TempDir() + "/simulated_gpu.json";
+  const std::string path_ = ::testing::TempDir() + "/simulated_gpu.json";
 };
 
 double busy_seconds(const StepPrediction& prediction) {

@@ -28,7 +28,7 @@ void expect_each_cell_once(const Plan& plan, const ModelConfig& model) {
   }
 }
 
-class EveryStrategyAndWorld : public testing::TestWithParam<std::tuple<Strategy, int>> {};
+class EveryStrategyAndWorld : public ::testing::TestWithParam<std::tuple<Strategy, int>> {};
 
 TEST_P(EveryStrategyAndWorld, EachCellIsInOneShard) {
   const auto [strategy, world] = GetParam();
@@ -86,10 +86,11 @@ TEST_P(EveryStrategyAndWorld, EveryIdIsLookedUpAtLeastOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, EveryStrategyAndWorld,
-                         testing::Combine(testing::Values(Strategy::kAuto, Strategy::kTable,
-                                                          Strategy::kRow, Strategy::kColumn,
-                                                          Strategy::kGrid, Strategy::kDataParallel),
-                                          testing::Values(1, 2, 3, 5, 8, 129)));
+                         ::testing::Combine(::testing::Values(Strategy::kAuto, Strategy::kTable,
+                                                              Strategy::kRow, Strategy::kColumn,
+                                                              Strategy::kGrid,
+                                                              Strategy::kDataParallel),
+                                            ::testing::Values(1, 2, 3, 5, 8, 129)));
 
 TEST(TableStrategy, TablesStayWhole) {
   const Plan plan = make_plan(odd_config(Strategy::kTable), 3);
@@ -172,7 +173,7 @@ TEST(Overrides, AnOverrideOfAnUnknownTableIsRefused) {
   RunConfig config = odd_config(Strategy::kTable);
   config.sharding.tables = {{"lnog", Strategy::kRow}};
   EXPECT_THAT(usage_error_of([&] { make_plan(config, 2); }),
-              testing::HasSubstr("sharding.tables.lnog"));
+              ::testing::HasSubstr("sharding.tables.lnog"));
 }
 
 TEST(ShardingPlan, ANamedPlanIsUsedUnchanged) {

@@ -3,10 +3,10 @@
 namespace dlrm::plan_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 /// Tables of 64-byte rows with SGD, so that bytes are 64 · rows, on one rank with a GPU.
 RunConfig on_gpu(std::vector<TableConfig> tables, int64_t batch = 8) {
@@ -280,7 +280,7 @@ TEST(DescribeTiers, NeedAndRoomOfBothMemoriesAreShown) {
   EXPECT_TRUE(fits);
   EXPECT_THAT(text, HasSubstr("total on the device"));
   EXPECT_THAT(text,
-              testing::ContainsRegex("total of the host's memory +0.060\n +available +1.000"));
+              ::testing::ContainsRegex("total of the host's memory +0.060\n +available +1.000"));
   EXPECT_THAT(describe_plan(config, plan),
               HasSubstr("in the host's memory: 1 shard, 0 data-parallel "
                         "tables: 'cold'"));
@@ -306,7 +306,7 @@ TEST(DescribeTiers, ARankWithTwoTooSmallMemoriesIsNamed) {
   const std::string text = describe_memory(config, make_plan(config, 1, options), options, &fits);
   EXPECT_FALSE(fits);
   EXPECT_THAT(text, HasSubstr("largest there: 'cold' (host)"));
-  EXPECT_THAT(text, testing::ContainsRegex("would fit: [0-9]+ ranks"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("would fit: [0-9]+ ranks"));
 }
 
 TEST(DescribeTiers, TheAdviceIsAutoIfTheConfigNamesOneMemory) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dlrm/core/isa.h"
+
 #include "serve/int8_rows.h"
 
 namespace dlrm::serve {
@@ -135,8 +137,8 @@ TEST_P(Int8Bagged, SumsAndMeansOnAnyNumberOfThreads) {
 TEST_P(Int8Bagged, EveryInstructionSetGivesTheSameBits) {
   const Int8Bags all = bags(true);
   std::vector<PoolInt8Bags> sets = {pool_int8_bags_baseline()};
-  if (__builtin_cpu_supports("avx2")) sets.push_back(pool_int8_bags_avx2());
-  if (__builtin_cpu_supports("avx512bw")) sets.push_back(pool_int8_bags_avx512());
+  if (vector_isa() >= Isa::kAvx2) sets.push_back(pool_int8_bags_avx2());
+  if (vector_isa() >= Isa::kAvx512) sets.push_back(pool_int8_bags_avx512());
   sets[0](all, 0, kBags);
   const std::vector<float> first = pooled_;
   for (const PoolInt8Bags pool : sets) {

@@ -4,8 +4,9 @@
  * gives the probability of each fault of a call: ENOSPC (writes), EIO (reads, writes and syncs), a
  * short transfer, EINTR, and a wait of up to 20 ms. `full=1` lets every write fail with ENOSPC. `at=5` lets
  * the fifth call alone fail, with EIO, and makes a file that DLRM_FAULT_MARK names; calls of open() and
- * ftruncate() and relative paths count then. Calls on other folders are not touched. A short transfer or EINTR happens to plain reads and writes, for which
- * POSIX allows both. */
+ * ftruncate() and relative paths count then. With `written=1` reads and what opens a file for reading do not
+ * count. Calls on other folders are not touched. A short transfer or EINTR happens to plain reads and writes, for
+ * which POSIX allows both. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +23,7 @@
 #include <unistd.h>
 
 static char folder[PATH_MAX];
-static double enospc, eio, shorter, intr, slow, full, at;
+static double enospc, eio, shorter, intr, slow, full, at, written;
 static _Atomic uint64_t state, calls;
 
 static double setting(const char* text, const char* name) {
@@ -41,6 +42,7 @@ __attribute__((constructor)) static void read_settings(void) {
   slow = setting(text, " slow=");
   full = setting(text, " full=");
   at = setting(text, " at=");
+  written = setting(text, " written=");
   atomic_store(&state, (uint64_t)setting(text, " seed=") * 1000003u + (uint64_t)getpid());
 }
 
@@ -66,12 +68,15 @@ static int concerns(int fd) {
   const ssize_t n = readlink(link, path, sizeof path - 1);
   if (n <= 0) return 0;
   path[n] = 0;
-  return is_below(path);
+  return path[0] == '/' && is_below(path);  /* others are pipes and sockets */
 }
 
+enum { READS, WRITES, SYNCS };
+
 /* An error number, or 0. */
-static int fault(int writes) {
-  if (at > 0 && atomic_fetch_add(&calls, 1) + 1 == (uint64_t)at) {
+static int fault(int kind) {
+  const int writes = kind == WRITES;
+  if (at > 0 && !(written > 0 && kind == READS) && atomic_fetch_add(&calls, 1) + 1 == (uint64_t)at) {
     const char* mark = getenv("DLRM_FAULT_MARK");
     if (mark) close((int)syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0666));
     return EIO;
@@ -85,9 +90,9 @@ static int fault(int writes) {
   static __typeof__(&name) real; \
   if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 #define FAIL(error) return errno = (error), -1
-#define TRANSFER(writes, call) \
+#define TRANSFER(kind, call) \
   if (concerns(fd)) { \
-    const int error = fault(writes); \
+    const int error = fault(kind); \
     if (error) FAIL(error); \
     if (random_number() < intr) FAIL(EINTR); \
     if (count > 1 && random_number() < shorter) count = 1 + (size_t)(random_number() * (double)(count - 1)); \
@@ -96,27 +101,27 @@ static int fault(int writes) {
 
 ssize_t write(int fd, const void* data, size_t count) {
   REAL(write);
-  TRANSFER(1, real(fd, data, count));
+  TRANSFER(WRITES, real(fd, data, count));
 }
 ssize_t read(int fd, void* data, size_t count) {
   REAL(read);
-  TRANSFER(0, real(fd, data, count));
+  TRANSFER(READS, real(fd, data, count));
 }
 ssize_t pwrite(int fd, const void* data, size_t count, off_t at) {
   REAL(pwrite);
-  TRANSFER(1, real(fd, data, count, at));
+  TRANSFER(WRITES, real(fd, data, count, at));
 }
 ssize_t pwrite64(int fd, const void* data, size_t count, off64_t at) {
   REAL(pwrite64);
-  TRANSFER(1, real(fd, data, count, at));
+  TRANSFER(WRITES, real(fd, data, count, at));
 }
 ssize_t pread(int fd, void* data, size_t count, off_t at) {
   REAL(pread);
-  TRANSFER(0, real(fd, data, count, at));
+  TRANSFER(READS, real(fd, data, count, at));
 }
 ssize_t pread64(int fd, void* data, size_t count, off64_t at) {
   REAL(pread64);
-  TRANSFER(0, real(fd, data, count, at));
+  TRANSFER(READS, real(fd, data, count, at));
 }
 
 int open(const char* path, int flags, ...) {
@@ -125,37 +130,37 @@ int open(const char* path, int flags, ...) {
   va_start(more, flags);
   const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(more, mode_t) : 0;
   va_end(more);
-  const int error = at > 0 && is_below(path) ? fault(1) : 0;
+  const int error = at > 0 && is_below(path) ? fault(flags & (O_WRONLY | O_RDWR) ? WRITES : READS) : 0;
   if (error) FAIL(error);
   return real(path, flags, mode);
 }
 int ftruncate(int fd, off_t size) {
   REAL(ftruncate);
-  const int error = at > 0 && concerns(fd) ? fault(1) : 0;
+  const int error = at > 0 && concerns(fd) ? fault(WRITES) : 0;
   if (error) FAIL(error);
   return real(fd, size);
 }
 int fsync(int fd) {
   REAL(fsync);
-  const int error = concerns(fd) ? fault(0) : 0;
+  const int error = concerns(fd) ? fault(SYNCS) : 0;
   if (error) FAIL(error);
   return real(fd);
 }
 int fdatasync(int fd) {
   REAL(fdatasync);
-  const int error = concerns(fd) ? fault(0) : 0;
+  const int error = concerns(fd) ? fault(SYNCS) : 0;
   if (error) FAIL(error);
   return real(fd);
 }
 int rename(const char* from, const char* to) {
   REAL(rename);
-  const int error = is_below(to) ? fault(1) : 0;
+  const int error = is_below(to) ? fault(WRITES) : 0;
   if (error) FAIL(error);
   return real(from, to);
 }
 int mkdir(const char* path, mode_t mode) {
   REAL(mkdir);
-  const int error = is_below(path) ? fault(1) : 0;
+  const int error = is_below(path) ? fault(WRITES) : 0;
   if (error) FAIL(error);
   return real(path, mode);
 }

@@ -18,9 +18,9 @@
 namespace dlrm {
 namespace {
 
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 /// One of two ranks' part of the same batch again and again.
 class OddPart final : public BatchSource {
@@ -37,7 +37,7 @@ class OddPart final : public BatchSource {
 };
 
 /// Ids that are copied to a GPU, or to the emulated one.
-class IdsOnADevice : public testing::TestWithParam<DeviceKind> {
+class IdsOnADevice : public ::testing::TestWithParam<DeviceKind> {
  protected:
   static RunConfig odd_model_of(Strategy strategy, RoutingMode mode) {
     RunConfig c = odd_model();
@@ -49,8 +49,9 @@ class IdsOnADevice : public testing::TestWithParam<DeviceKind> {
 };
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IdsOnADevice);
 INSTANTIATE_TEST_SUITE_P(All, IdsOnADevice,
-                         testing::ValuesIn(cuda_device_count() > 0 ? std::vector{DeviceKind::kCuda}
-                                                                   : std::vector<DeviceKind>{}),
+                         ::testing::ValuesIn(cuda_device_count() > 0
+                                                 ? std::vector{DeviceKind::kCuda}
+                                                 : std::vector<DeviceKind>{}),
                          [](const auto&) { return "cuda"; });
 
 TEST_P(IdsOnADevice, FixedRoutingGivesTheBitsOfExact) {

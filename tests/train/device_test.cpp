@@ -16,9 +16,9 @@
 namespace dlrm {
 namespace {
 
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 /// Devices of this build other than the CPU: a GPU, or the emulator.
 std::vector<DeviceKind> devices() {
@@ -26,7 +26,7 @@ std::vector<DeviceKind> devices() {
 }
 
 /// Trains on the device and on the CPU, and compares the results.
-class TrainingOnADevice : public testing::TestWithParam<DeviceKind> {
+class TrainingOnADevice : public ::testing::TestWithParam<DeviceKind> {
  protected:
   static RunConfig on_device(RunConfig config) {
     config.device = GetParam();
@@ -39,7 +39,7 @@ class TrainingOnADevice : public testing::TestWithParam<DeviceKind> {
   }
 };
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TrainingOnADevice);
-INSTANTIATE_TEST_SUITE_P(All, TrainingOnADevice, testing::ValuesIn(devices()),
+INSTANTIATE_TEST_SUITE_P(All, TrainingOnADevice, ::testing::ValuesIn(devices()),
                          [](const auto&) { return "cuda"; });
 
 RunConfig with_optimizers(OptimizerRule dense, OptimizerRule sparse) {

@@ -1,4 +1,5 @@
 // Whole runs with models, plans and options drawn at random.
+#include <cstdlib>
 #include <random>
 
 #include <fmt/format.h>
@@ -140,7 +141,10 @@ void draw_rounding(Draw& draw, RunConfig& config) {
   }
 }
 
-constexpr int kSteps = 5, kSeeds = 60, kSeedsOnADevice = 8;
+constexpr int kSteps = 5;
+
+/// All runs with DLRM_TEST_ALL.
+bool draws_all() { return std::getenv("DLRM_TEST_ALL") != nullptr; }
 
 /// Trains with the smallest fast memory that suffices, which the errors of smaller ones name.
 Trained train_in_little_memory(RunConfig config, int ranks, bool recorded, OnTheWay on_the_way,
@@ -159,7 +163,7 @@ Trained train_in_little_memory(RunConfig config, int ranks, bool recorded, OnThe
 
 /// A model and a plan. Each run of them is compared with the reference, and then with runs that
 /// differ in what may change no result.
-class DrawnRuns : public testing::TestWithParam<int> {
+class DrawnRuns : public ::testing::TestWithParam<int> {
  protected:
   DrawnRuns()
       : draw_(static_cast<unsigned>(GetParam())),
@@ -206,12 +210,12 @@ TEST_P(DrawnRuns, TrainAsTheReference) {
 
 TEST_P(DrawnRuns, TrainAsTheReferenceOnADevice) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU, no emulator";
-  if (GetParam() >= kSeedsOnADevice) GTEST_SKIP() << "slow in the emulator";
+  if (GetParam() >= (draws_all() ? 8 : 3)) GTEST_SKIP() << "slow in the emulator";
   SCOPED_TRACE(yaml_);
   expect_trains(DeviceKind::kCuda);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, DrawnRuns, testing::Range(0, kSeeds));
+INSTANTIATE_TEST_SUITE_P(Seeds, DrawnRuns, ::testing::Range(0, draws_all() ? 60 : 20));
 
 }  // namespace
 }  // namespace dlrm

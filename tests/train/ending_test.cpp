@@ -24,8 +24,8 @@ struct Standing {
 }
 
 TEST(Ending, AnErrorIsReportedBeforeAnythingIsDestroyed) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(fail_while_something_stands(), testing::ExitedWithCode(3), "error: no more memory");
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(fail_while_something_stands(), ::testing::ExitedWithCode(3), "error: no more memory");
 }
 
 template <class Thrown>
@@ -36,10 +36,10 @@ template <class Thrown>
 }
 
 TEST(Ending, TheExitCodeIsThatOfTheError) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(fail_with(usage_error("a key")), testing::ExitedWithCode(2), "error: a key\n");
-  EXPECT_EXIT(fail_with(run_error("a disk")), testing::ExitedWithCode(3), "error: a disk\n");
-  EXPECT_EXIT(fail_with(std::runtime_error("a library")), testing::ExitedWithCode(3),
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(fail_with(usage_error("a key")), ::testing::ExitedWithCode(2), "error: a key\n");
+  EXPECT_EXIT(fail_with(run_error("a disk")), ::testing::ExitedWithCode(3), "error: a disk\n");
+  EXPECT_EXIT(fail_with(std::runtime_error("a library")), ::testing::ExitedWithCode(3),
               "error: a library\n");
 }
 
@@ -49,9 +49,9 @@ TEST(Ending, TheExitCodeIsThatOfTheError) {
 }
 
 TEST(Ending, AnExitCodeEndsTheProgramUnlessAllIsDone) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(end_with(ExitCode::kStopped), testing::ExitedWithCode(130), "^$");
-  EXPECT_EXIT(end_with(ExitCode::kDone), testing::ExitedWithCode(50), "^$");
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(end_with(ExitCode::kStopped), ::testing::ExitedWithCode(130), "^$");
+  EXPECT_EXIT(end_with(ExitCode::kDone), ::testing::ExitedWithCode(50), "^$");
 }
 
 TEST(Ending, ASuccessfulBodyGivesItsExitCode) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "covering.h"
 #include "small_run.h"
 
 namespace dlrm {
@@ -13,7 +14,7 @@ const char* name_of(Strategy s) {
 }
 const char* name_of(OptimizerRule o) { return traits_of(o).name; }
 
-class EveryPlan : public testing::TestWithParam<Case> {
+class EveryPlan : public ::testing::TestWithParam<Case> {
  protected:
   static RunConfig config() {
     const auto [strategy, optimizers, pooling, precision] = GetParam();
@@ -41,13 +42,13 @@ TEST_P(EveryPlan, FourRanksTrainToTheWeightsOfOneRank) {
                bf16 ? 2e-2 : 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryPlan,
-                         testing::Combine(testing::Values(Strategy::kAuto, Strategy::kTable,
-                                                          Strategy::kRow, Strategy::kColumn,
-                                                          Strategy::kGrid, Strategy::kDataParallel),
-                                          testing::ValuesIn(optimizer_pairs()),
-                                          testing::Values(Pooling::kSum, Pooling::kMean),
-                                          testing::Values(Precision::kFp32, Precision::kBf16)),
+INSTANTIATE_TEST_SUITE_P(Covering, EveryPlan,
+                         ::testing::ValuesIn(covering_pairs(
+                             std::vector{Strategy::kAuto, Strategy::kTable, Strategy::kRow,
+                                         Strategy::kColumn, Strategy::kGrid,
+                                         Strategy::kDataParallel},
+                             optimizer_pairs(), std::vector{Pooling::kSum, Pooling::kMean},
+                             std::vector{Precision::kFp32, Precision::kBf16})),
                          [](const auto& info) {
                            return std::string(name_of(std::get<0>(info.param))) + "_" +
                                   name_of(std::get<1>(info.param).sparse) + "_" +

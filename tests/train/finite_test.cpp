@@ -20,7 +20,7 @@
 namespace dlrm {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::vector<DeviceKind> devices() {
   return cuda_device_count() > 0 ? std::vector{DeviceKind::kCuda} : std::vector<DeviceKind>{};
@@ -38,7 +38,7 @@ std::vector<float> dense_weights(Trainer& trainer) {
 }
 
 /// A trainer on a device, with one or more ranks. Tests spoil some of its weights.
-class FiniteOnADevice : public testing::TestWithParam<DeviceKind> {
+class FiniteOnADevice : public ::testing::TestWithParam<DeviceKind> {
  protected:
   using Work = std::function<void(Trainer&, const RunConfig&, Communicator&)>;
 
@@ -65,7 +65,7 @@ class FiniteOnADevice : public testing::TestWithParam<DeviceKind> {
   }
 };
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FiniteOnADevice);
-INSTANTIATE_TEST_SUITE_P(All, FiniteOnADevice, testing::ValuesIn(devices()),
+INSTANTIATE_TEST_SUITE_P(All, FiniteOnADevice, ::testing::ValuesIn(devices()),
                          [](const auto&) { return "cuda"; });
 
 TEST_P(FiniteOnADevice, ANanThatNoLossShowsChangesNoWeightAndIsReportedInTheNextStep) {
@@ -191,8 +191,9 @@ TEST(FiniteOnACpu, AStateThatIsNotFiniteEndsTheRunAndIsNamed) {
                                        {OptimizerRule::kAdam, "/bias_adam_v"}}) {
       const std::string error = error_after_spoiling(ranks, rule, ending);
       // Of all ranks' texts the first.
-      EXPECT_THAT(error, testing::MatchesRegex("the last update is not finite: /[^ ]+, row [0-9]+ "
-                                               "\\(rank 0\\); a smaller [^;]+"));
+      EXPECT_THAT(error,
+                  ::testing::MatchesRegex("the last update is not finite: /[^ ]+, row [0-9]+ "
+                                          "\\(rank 0\\); a smaller [^;]+"));
       EXPECT_THAT(error, HasSubstr("the last update is not finite: /")) << ranks << ending;
       EXPECT_THAT(error, HasSubstr(std::string(ending) + ", row ")) << ranks;
       EXPECT_THAT(error, HasSubstr("(rank 0); a smaller learning rate or a warm-up may help"));

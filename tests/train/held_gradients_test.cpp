@@ -31,7 +31,7 @@ RunConfig wide_model(const InteractionConfig& interaction, Precision precision) 
   return c;
 }
 
-RunConfig on_gpu(RunConfig c, CommKind comm) {
+RunConfig held_on_gpu(RunConfig c, CommKind comm) {
   ::setenv("NCCL_HOSTID", "of this rank", 1);  // ranks that share a GPU need one each
   c.device = DeviceKind::kCuda;
   c.comm = comm;
@@ -41,10 +41,10 @@ RunConfig on_gpu(RunConfig c, CommKind comm) {
 TEST(HeldGradients, TrainAsOnACpu) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   const RunConfig exact = wide_model(CrossConfig{2, 3}, Precision::kFp32);
-  expect_alike(train_on_threads(on_gpu(exact, CommKind::kStaged), 2, 2),
+  expect_alike(train_on_threads(held_on_gpu(exact, CommKind::kStaged), 2, 2),
                train_on_threads(exact, 2, 2), 1e-5, 1e-4);
   const RunConfig rounded = wide_model(DotConfig(), Precision::kBf16);
-  expect_alike(train_on_threads(on_gpu(rounded, CommKind::kStaged), 2, 2),
+  expect_alike(train_on_threads(held_on_gpu(rounded, CommKind::kStaged), 2, 2),
                train_on_threads(rounded, 2, 2), 2e-3, 2e-2);
 }
 
@@ -53,15 +53,15 @@ TEST(HeldGradients, TablesThatAreSummedApartTrainAsOnACpu) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   RunConfig apart = wide_model(DotConfig(), Precision::kFp32);
   apart.train.wire.dense = DType::kBFloat16;
-  expect_alike(train_on_threads(on_gpu(apart, CommKind::kStaged), 2, 2),
+  expect_alike(train_on_threads(held_on_gpu(apart, CommKind::kStaged), 2, 2),
                train_on_threads(apart, 2, 2), 1e-3, 1e-2);
 }
 
 TEST(HeldGradients, InGraphsOverNcclGiveTheSameBits) {
   if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   const RunConfig c = wide_model(CrossConfig{2, 3}, Precision::kFp32);
-  const Trained staged = train_recorded(on_gpu(c, CommKind::kStaged), 2, 5, false);
-  const Trained recorded = train_recorded(on_gpu(c, CommKind::kNccl), 2, 5, true);
+  const Trained staged = train_recorded(held_on_gpu(c, CommKind::kStaged), 2, 5, false);
+  const Trained recorded = train_recorded(held_on_gpu(c, CommKind::kNccl), 2, 5, true);
   EXPECT_GT(recorded.launched, 0);
   expect_alike(recorded, staged, 0, 0);
 }

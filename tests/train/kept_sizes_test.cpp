@@ -12,7 +12,7 @@
 namespace dlrm {
 namespace {
 
-class StepsOfAnyIds : public testing::Test {
+class StepsOfAnyIds : public ::testing::Test {
  protected:
   void SetUp() override {
     if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";

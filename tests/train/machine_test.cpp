@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -47,21 +50,37 @@ class OnHosts final : public Communicator {
   std::vector<int> hosts_, cpus_;
 };
 
+/// A folder without cgroups.
+constexpr const char* kNoLimits = "/dev/null";
+
 TEST(MachineShare, CountsTheRanksOfItsOwnHostAndThoseBoundToItsCpus) {
   const std::vector<int> hosts = {0, 1, 0, 2, 1, 0}, cpus = {0, 0, 0, 0, 0, 1};
   const std::vector<int> ranks = {3, 2, 3, 1, 2, 3}, numbers = {0, 0, 1, 0, 1, 2};
   const std::vector<int> sharing = {2, 2, 2, 1, 2, 1};
   const auto self = make_self_comm();
-  const MachineShare alone = machine_share(*self);
+  const MachineShare alone = machine_share(*self, kNoLimits);
   run_on_threads(6, [&](Communicator& comm) {
     OnHosts on_hosts(comm, hosts, cpus);
-    const MachineShare share = machine_share(on_hosts);
+    const MachineShare share = machine_share(on_hosts, kNoLimits);
     const auto me = static_cast<size_t>(comm.rank());
     EXPECT_EQ(share.ranks_here, ranks[me]) << me;
     EXPECT_EQ(share.rank_here, numbers[me]) << me;
     EXPECT_EQ(share.cpus, std::max(1, alone.cpus / sharing[me])) << me;
     EXPECT_EQ(share.machine_cpus, alone.machine_cpus);
   });
+}
+
+TEST(MachineShare, IsAtMostAnEqualPartOfTheQuota) {
+  const std::string root = ::testing::TempDir() + "machine_share";
+  for (const char* folder : {"/proc/self", "/sys/fs/cgroup"}) {
+    std::filesystem::create_directories(root + folder);
+  }
+  std::ofstream(root + "/proc/self/cgroup") << "0::/\n";
+  std::ofstream(root + "/sys/fs/cgroup/cpu.max") << "100000 100000\n";
+  const MachineShare alone = machine_share(*make_self_comm(), root);
+  EXPECT_EQ(alone.cpus, 1);
+  EXPECT_EQ(alone.machine_cpus, 1);
+  run_on_threads(2, [&](Communicator& comm) { EXPECT_EQ(machine_share(comm, root).cpus, 1); });
 }
 
 }  // namespace

@@ -78,9 +78,15 @@ TEST_P(PlannedMemory, GrowsWithTheVectorsOfATrainingRank) {
   if (on_gpu && cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   const RunConfig narrow = config_of(32), wide = config_of(64);
   const double grows = planned(wide) - planned(narrow);
+  const double grown = taken(wide) - taken(narrow);
   // The plan leaves out scratch of a CPU's products.
   const double tolerance = on_gpu ? 0.02 : 0.1;
-  EXPECT_NEAR(taken(wide) - taken(narrow), grows, tolerance * grows);
+  if (on_gpu || model().precision == Precision::kFp32) {
+    EXPECT_NEAR(grown, grows, tolerance * grows);
+  } else {  // a processor with bf16 products makes no copies in fp32, for which the plan has room
+    EXPECT_LE(grown, (1 + tolerance) * grows);
+    EXPECT_GE(grown, 0.6 * grows);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -33,12 +33,12 @@ struct Screen {
   }
 };
 
-ProgressLine::State at(int64_t step) { return {step, 1000, 1.25, 0.5, 2048}; }
+ProgressLine::State at_step(int64_t step) { return {step, 1000, 1.25, 0.5, 2048}; }
 
 TEST(ProgressLine, ATerminalIsRedrawnAtMostFiveTimesASecond) {
   Screen screen;
   ProgressLine progress(0, screen.surroundings(true));
-  for (int i = 1; i <= 100; ++i, screen.now += 0.01) progress.update(at(i));
+  for (int i = 1; i <= 100; ++i, screen.now += 0.01) progress.update(at_step(i));
   EXPECT_GE(screen.drawn.size(), 4u);
   EXPECT_LE(screen.drawn.size(), 6u);
   EXPECT_THAT(screen.lines, IsEmpty());
@@ -47,11 +47,39 @@ TEST(ProgressLine, ATerminalIsRedrawnAtMostFiveTimesASecond) {
 TEST(ProgressLine, TheTextHasRateLossAndTimeLeft) {
   Screen screen;
   ProgressLine progress(0, screen.surroundings(true));
-  progress.update(at(100));
+  progress.update(at_step(100));
   screen.now += 10;
-  progress.update(at(200));
+  progress.update(at_step(200));
   EXPECT_EQ("\rstep 200/1000  epoch 1.25  loss 0.50000  2048 samples/s  0:10, 1:20 left\x1b[K",
             screen.drawn.back());
+}
+
+// A short evaluation writes none.
+TEST(ProgressLine, ALongEvaluationWritesALineEveryHalfMinute) {
+  Screen screen;
+  ProgressLine progress(0, screen.surroundings(false));
+  progress.update(at(1));
+  screen.lines.clear();
+  screen.now += 100;  // of training
+  for (int64_t batch = 0; batch <= 65; ++batch, ++screen.now) {
+    progress.evaluating({7, batch, 90, batch * 64});
+  }
+  EXPECT_THAT(screen.lines,
+              ElementsAre("step 7: evaluation  batch 30/90  64 samples/s  0:30, 1:00 left",
+                          "step 7: evaluation  batch 60/90  64 samples/s  1:00, 0:30 left"));
+}
+
+TEST(ProgressLine, ATerminalShowsTheBatchOfAnEvaluation) {
+  Screen screen;
+  ProgressLine progress(0, screen.surroundings(true));
+  for (int64_t batch = 0; batch <= 100; ++batch, screen.now += 0.01) {
+    progress.evaluating({7, batch, 200, batch * 64});
+  }
+  EXPECT_GE(screen.drawn.size(), 4u);
+  EXPECT_LE(screen.drawn.size(), 6u);
+  EXPECT_THAT(screen.drawn.back(), HasSubstr("step 7: evaluation  batch "));
+  progress.clear();
+  EXPECT_EQ(screen.drawn.back(), "\r\x1b[K");
 }
 
 /// The text of a first line at this rate, and of a second one `seconds` and 10 steps later.
@@ -98,19 +126,19 @@ TEST(ProgressLine, TheFirstLineOfAResumedRunHasNoTimeLeft) {
 TEST(ProgressLine, TheLastStepIsDrawnAtOnce) {
   Screen screen;
   ProgressLine progress(0, screen.surroundings(true));
-  progress.update(at(998));
+  progress.update(at_step(998));
   screen.now += 0.01;
-  progress.update(at(999));
-  progress.update(at(1000));
+  progress.update(at_step(999));
+  progress.update(at_step(1000));
   EXPECT_THAT(screen.drawn, ElementsAre(HasSubstr("step 998/"), HasSubstr("step 1000/1000")));
-  EXPECT_THAT(screen.drawn.back(), testing::Not(HasSubstr("left")));
+  EXPECT_THAT(screen.drawn.back(), ::testing::Not(HasSubstr("left")));
 }
 
 TEST(ProgressLine, ADrawnLineIsWipedOnce) {
   Screen screen;
   {
     ProgressLine progress(0, screen.surroundings(true));
-    progress.update(at(1));
+    progress.update(at_step(1));
     progress.clear();
   }
   EXPECT_THAT(screen.drawn, ElementsAre(HasSubstr("step 1/1000"), "\r\x1b[K"));
@@ -119,14 +147,14 @@ TEST(ProgressLine, ADrawnLineIsWipedOnce) {
 TEST(ProgressLine, WithoutATerminalLinesComeWithMetricsAndAfterSilence) {
   Screen screen;
   ProgressLine progress(0, screen.surroundings(false));
-  progress.update(at(1), true);
-  progress.update(at(2));  // no new step
+  progress.update(at_step(1), true);
+  progress.update(at_step(2));  // no new step
   screen.now += 2;
-  progress.update(at(100), true);
-  progress.update(at(101), true);  // too soon
+  progress.update(at_step(100), true);
+  progress.update(at_step(101), true);  // too soon
   screen.now += 31;
-  progress.update(at(150));
-  progress.update(at(1000));
+  progress.update(at_step(150));
+  progress.update(at_step(1000));
   EXPECT_THAT(screen.lines, ElementsAre(HasSubstr("step 1/"), HasSubstr("step 100/"),
                                         HasSubstr("step 150/"), HasSubstr("step 1000/")));
   EXPECT_THAT(screen.drawn, IsEmpty());
@@ -139,7 +167,7 @@ TEST(ProgressLine, LinesAreDueAfterExactTimes) {
   const auto lines_at = [&](double now, bool metrics) {
     const size_t before = screen.lines.size();
     screen.now = now;
-    progress.update(at(7), metrics);
+    progress.update(at_step(7), metrics);
     return screen.lines.size() - before;
   };
   EXPECT_EQ(lines_at(0, false), 1u);
@@ -156,7 +184,7 @@ TEST(ProgressLine, ATerminalIsRedrawnAfterAFifthOfASecond) {
   ProgressLine progress(0, screen.surroundings(true));
   for (const double now : {0.0, 0.1875, 0.2, 0.375, 0.5}) {
     screen.now = now;
-    progress.update(at(7));
+    progress.update(at_step(7));
   }
   EXPECT_EQ(screen.drawn.size(), 3u);
 }
@@ -182,7 +210,7 @@ std::string shown_on(int screen, const std::string& end, const std::function<voi
 TEST(ProgressLine, IsDrawnAndWipedOnTheTerminalOfErrors) {
   const int screen = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (screen < 0 || grantpt(screen) != 0 || unlockpt(screen) != 0) GTEST_SKIP() << "no terminal";
-  EXPECT_EQ(shown_on(screen, "\x1b[K\r\x1b[K", [] { ProgressLine(Log()).update(at(7)); }),
+  EXPECT_EQ(shown_on(screen, "\x1b[K\r\x1b[K", [] { ProgressLine(Log()).update(at_step(7)); }),
             "\rstep 7/1000  epoch 1.25  loss 0.50000  2048 samples/s  0:00\x1b[K\r\x1b[K");
   close(screen);
 }
@@ -196,11 +224,11 @@ TEST(ProgressLine, TimesAreSecondsOfASteadyClock) {
   ::testing::internal::CaptureStderr();
   const auto before = Clock::now();
   ProgressLine progress{Log()};
-  progress.update(at(1));
+  progress.update(at_step(1));
   const auto between = Clock::now();
   std::this_thread::sleep_for(std::chrono::milliseconds(6));
   const auto least = Clock::now() - between;
-  progress.update(at(1000));
+  progress.update(at_step(1000));
   const auto most = Clock::now() - before;
   std::string said = ::testing::internal::GetCapturedStderr();
   const size_t begin = said.find("step 1000/1000");
@@ -215,7 +243,7 @@ TEST(ProgressLine, TimesAreSecondsOfASteadyClock) {
 TEST(ProgressLine, OtherRanksAreSilent) {
   Screen screen;
   ProgressLine progress(1, screen.surroundings(true));
-  progress.update(at(1), true);
+  progress.update(at_step(1), true);
   progress.clear();
   EXPECT_THAT(screen.drawn, IsEmpty());
   EXPECT_THAT(screen.lines, IsEmpty());

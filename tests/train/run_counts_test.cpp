@@ -1,4 +1,4 @@
-// What a training loop counts, over several steps and calls, and in which order it does its work.
+// What a training loop counts, over several steps and calls.
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -12,7 +12,6 @@
 namespace dlrm {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 /// Batch t has 10^t dropped ids, or `dropped` of them if that is given.
@@ -91,55 +90,6 @@ TEST_F(OneRun, StoppedInTheEvaluationThatWasDueTrainsNothing) {
   EXPECT_FALSE(test.loaded.empty());
   EXPECT_THAT(source_.loaded, IsEmpty());
   EXPECT_FALSE(evaluations_.last());
-}
-
-/// The number of batches that were taken for training before each step's backward pass.
-std::vector<int> taken_before_steps(const RunConfig& config, int64_t first, int64_t total,
-                                    bool evaluates) {
-  World world(nullptr, nullptr);
-  const testing::TemporaryFolder folder;
-  const auto comm = make_self_comm();
-  TestRank rank(*comm, config, /*traced=*/true);
-  Trainer trainer(rank.context, *rank.ops, config, make_plan(config, 1), true);
-  JobLocks locks(*comm);
-  RunDirectory directory(*comm, folder.path());
-  directory.start("", "");
-  EvaluationHistory evaluations(BestMetric::kNone);
-  const OddSource source(config);
-  const StopSignal stop;
-  const Plan plan = make_plan(config, 1);
-  TrainingRun run(rank.context, world, locks, config, plan, trainer, directory, source,
-                  evaluates ? &source : nullptr, evaluations, 1);
-  RunProgress progress;
-  progress.step = first;
-  run.train(progress, total, stop);
-  EXPECT_EQ(progress.step, total);
-  int taken = 0;
-  std::vector<int> before;
-  for (const Trace::Event& event : rank.trace.events()) {
-    const std::string name = event.name;
-    if (name == "data") ++taken;
-    if (name == "backward") before.push_back(taken);
-  }
-  return before;
-}
-
-TEST(TrainingRunOrder, BatchesAreRoutedAheadButNotPastAnEvaluation) {
-  RunConfig config = odd_model();
-  config.data.workers = 0;
-  config.eval.every_steps = 3;
-  const auto taken = [&](int depth, int64_t first, bool evaluates) {
-    config.routing.depth = depth;
-    return taken_before_steps(config, first, 7, evaluates);
-  };
-  EXPECT_THAT(taken(0, 0, false), ElementsAre(1, 2, 3, 4, 5, 6, 7));
-  EXPECT_THAT(taken(1, 0, false), ElementsAre(2, 3, 4, 5, 6, 7, 7));
-  EXPECT_THAT(taken(4, 0, false), ElementsAre(5, 6, 7, 7, 7, 7, 7));
-  EXPECT_THAT(taken(0, 0, true), ElementsAre(1, 2, 3, 4, 5, 6, 7));
-  EXPECT_THAT(taken(1, 0, true), ElementsAre(2, 3, 3, 5, 6, 6, 7));
-  EXPECT_THAT(taken(4, 0, true), ElementsAre(3, 3, 3, 6, 6, 6, 7));
-  EXPECT_THAT(taken(4, 2, true), ElementsAre(1, 4, 4, 4, 5));
-  EXPECT_THAT(taken(4, 3, true), ElementsAre(3, 3, 3, 4));
 }
 
 /// The bytes that each of two ranks sends in steps `first` to 5, in one call or in two.

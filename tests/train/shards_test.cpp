@@ -24,8 +24,8 @@ float value_of(int64_t row, int64_t column) {
   return static_cast<float>((row * 7 + column * 3) % 127 + 1);
 }
 
-class Shards : public testing::TestWithParam<DeviceKind> {};
-INSTANTIATE_TEST_SUITE_P(All, Shards, testing::ValuesIn(devices()), [](const auto& info) {
+class Shards : public ::testing::TestWithParam<DeviceKind> {};
+INSTANTIATE_TEST_SUITE_P(All, Shards, ::testing::ValuesIn(devices()), [](const auto& info) {
   return info.param == DeviceKind::kCpu ? "cpu" : "cuda";
 });
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "dlrm/comm/thread_comm.h"
 
@@ -16,9 +16,11 @@
 namespace dlrm {
 namespace {
 
-using Calls = std::vector<std::string>;
-
 constexpr const char* kFailure = "NCCL failed on rank 0 in allreduce: unhandled system error";
+
+/// An abort that waits for graphs says so.
+const auto kNothingWaits =
+    ::testing::AllOf(::testing::Contains("abort"), ::testing::Each(std::string("abort")));
 
 /// Calls body(rank, graphs, recording, sum) for one rank over NCCL. `sum` queues a sum over ranks.
 template <class Body>
@@ -57,7 +59,7 @@ TEST(StepGraphsOverNccl, AreDroppedBeforeNcclIsAborted) {
     recording.runs = 1;
     graphs.run(recording, StepHalf::kForward, sum);
     EXPECT_EQ(fail(context), kFailure);
-    EXPECT_EQ(FakeNccl::take_calls(), (Calls{"abort", "abort"}));
+    EXPECT_THAT(FakeNccl::take_calls(), kNothingWaits);
   });
 }
 
@@ -72,7 +74,7 @@ TEST(StepGraphsOverNccl, AFailureDuringARecordingEndsIt) {
       });
     });
     EXPECT_EQ(error, kFailure);
-    EXPECT_EQ(FakeNccl::take_calls(), (Calls{"abort", "abort"}));
+    EXPECT_THAT(FakeNccl::take_calls(), kNothingWaits);
     EXPECT_FALSE(context.stream.capturing());
   });
 }

@@ -1,7 +1,6 @@
 // The environment of a step: waits, recordings, timing.
 #include <cmath>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -177,9 +176,9 @@ TEST(GraphStep, RecordingIsGivenUpAndReportedOnceIfNoStepRecurs) {
         5 + std::min<int64_t>(t, 59);  // the last ones recur, too late
     return odd_batch(smaller, 0, rank, world);
   };
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(train_on_batches(c, 1, 120, of_another_size, false, true).launched, 0);
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string said = ::testing::internal::GetCapturedStderr();
   const std::string words = "none of the first 54 steps was launched as a graph";
   const size_t first = said.find(words);
   EXPECT_EQ(first != std::string::npos, cuda_device_count() > 0) << said;
@@ -266,64 +265,6 @@ TEST(Trainer, ARankThatHasNoSamplesAfterItHadSomeAddsNoLoss) {
   };
   const std::vector<double> alone = losses(1), three = losses(3);
   for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(three[i], alone[i], 1e-5);
-}
-
-/// Exchanges that start in the stage `route` are complete only in the stage `lookup`.
-class LateIds final : public Communicator {
- public:
-  struct Shared {
-    const Trace* trace = nullptr;
-    std::set<std::string> waited_in;  ///< stages that polled long enough to wait
-  };
-  LateIds(Communicator& inner, std::shared_ptr<Shared> shared)
-      : Communicator(inner.engine()), inner_(inner), shared_(std::move(shared)) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::unique_ptr<Communicator> duplicate() override {
-    auto own = inner_.duplicate();
-    auto result = std::make_unique<LateIds>(*own, shared_);
-    result->owned_ = std::move(own);
-    return result;
-  }
-  Pending start_exchange(Exchange exchange) override {
-    Pending started = inner_.start_exchange(std::move(exchange));
-    if (!shared_->trace || std::string(shared_->trace->current()) != "route") return started;
-    return Pending(std::make_unique<Late>(std::move(started), shared_));
-  }
-
- private:
-  struct Late final : Pending::State {
-    Late(Pending of, std::shared_ptr<Shared> by) : inner(std::move(of)), shared(std::move(by)) {}
-    bool poll() override {
-      const std::string stage = shared->trace->current();
-      if (stage != "lookup" && ++polls[stage] < 1000) return false;
-      shared->waited_in.insert(stage);
-      return inner.poll();
-    }
-    Pending inner;
-    std::shared_ptr<Shared> shared;
-    std::map<std::string, int> polls;
-  };
-
-  std::unique_ptr<Communicator> owned_;
-  Communicator& inner_;
-  std::shared_ptr<Shared> shared_;
-};
-
-TEST(TrainingStep, WaitsForIdsInTheStageLookup) {
-  run_on_threads(2, [&](Communicator& comm) {
-    const RunConfig c = odd_model();
-    const auto shared = std::make_shared<LateIds::Shared>();
-    LateIds late(comm, shared);
-    TestRank rank(late, c);
-    Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 2), true);
-    shared->trace = &rank.trace;
-    for (int step = 0; step < 2; ++step) {
-      trainer.route(odd_batch(c, step, comm.rank(), 2));
-      trainer.step(step, false);
-    }
-    EXPECT_EQ(shared->waited_in, std::set<std::string>{"lookup"});
-  });
 }
 
 TEST(StageClock, AStageLastsAsLongAsTheDeviceTakes) {

@@ -33,7 +33,7 @@ std::vector<DeviceKind> devices() {
   return all;
 }
 
-class WeightedTraining : public testing::TestWithParam<DeviceKind> {
+class WeightedTraining : public ::testing::TestWithParam<DeviceKind> {
  protected:
   static RunConfig config() {
     RunConfig c = odd_model();
@@ -43,9 +43,10 @@ class WeightedTraining : public testing::TestWithParam<DeviceKind> {
     return c;
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, WeightedTraining, testing::ValuesIn(devices()), [](const auto& info) {
-  return info.param == DeviceKind::kCpu ? "cpu" : "cuda";
-});
+INSTANTIATE_TEST_SUITE_P(All, WeightedTraining, ::testing::ValuesIn(devices()),
+                         [](const auto& info) {
+                           return info.param == DeviceKind::kCpu ? "cpu" : "cuda";
+                         });
 
 TEST_P(WeightedTraining, SeveralRanksTrainAsTheReferenceOnOneRank) {
   RunConfig c = config();

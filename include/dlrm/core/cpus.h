@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <string>
 
 namespace dlrm {
 
@@ -20,5 +21,9 @@ CpuSet usable_cpu_set();
 
 /// The number of CPUs in usable_cpu_set(), at least 1.
 int usable_cpus();
+
+/// The number of CPUs whose time the process's cgroups and those around them allow, rounded up; 0
+/// without such a limit. `root`: where /proc and /sys are.
+int cpu_quota(const std::string& root = "");
 
 }  // namespace dlrm

@@ -3,7 +3,8 @@
 
 namespace dlrm {
 
-/// What caches of rows did since the start, on one rank.
+/// What caches of rows did since the start, on one rank. `accesses`, `rows` and `misses` are of
+/// batches whose step has ended, and alike in identical runs. The others depend on timing.
 struct CacheCounters {
   int64_t accesses = 0;        ///< ids of batches
   int64_t rows = 0;            ///< distinct rows of a batch, over all batches

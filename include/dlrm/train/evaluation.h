@@ -16,12 +16,17 @@ namespace dlrm {
 using TakePredictions =
     std::function<void(int64_t size, View<const float> probabilities, View<const float> labels)>;
 
+/// Told how many batches, and samples of all ranks, an evaluation has done.
+using EvaluationProgress = std::function<void(int64_t batches, int64_t samples)>;
+
 /// Runs the model on every sample of `source` and computes metrics over all ranks. The trainer must
 /// have no routed batches. `take` gets each batch, in the order of `source`. `slices` gets all
-/// samples, if it is not null. Returns no value if a rank was requested to stop. Collective.
+/// samples, if it is not null. `progress` is called before the first batch and after each. Returns
+/// no value if a rank was requested to stop. Collective.
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
                                    const DataConfig& data, int depth, const StopSignal& stop,
                                    const TakePredictions& take = {},
-                                   EvaluationSlices* slices = nullptr);
+                                   EvaluationSlices* slices = nullptr,
+                                   const EvaluationProgress& progress = {});
 
 }  // namespace dlrm

@@ -8,14 +8,17 @@ namespace dlrm {
 
 /// This rank's share of its machine. Collective.
 struct MachineShare {
-  int cpus = 1;          ///< CPUs of this rank: its affinity, divided among the ranks that share it
-  int machine_cpus = 1;  ///< CPUs of the machine that are online
+  /// CPUs of this rank: its affinity, divided among the ranks that share it, and at most an equal
+  /// part of cpu_quota().
+  int cpus = 1;
+  int machine_cpus = 1;  ///< CPUs of the machine that are online, at most cpu_quota()
   int ranks_here = 1;    ///< ranks on this machine
   int rank_here = 0;     ///< this rank's number among them
   double memory_bytes =
       0;  ///< an equal part of the machine's available memory, within the cgroup's limit
 };
-MachineShare machine_share(Communicator& comm);
+/// `root`: where /proc and /sys are.
+MachineShare machine_share(Communicator& comm, const std::string& root = "");
 
 /// The number of ranks that pass the same `name`, including this one. Collective.
 int ranks_that_name(Communicator& comm, const std::string& name);

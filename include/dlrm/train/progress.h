@@ -7,8 +7,8 @@
 
 namespace dlrm {
 
-/// Shows the progress of training. On a terminal it is one live line, redrawn at most five times a
-/// second. Otherwise it is plain log lines. Silent on ranks other than 0.
+/// Shows the progress of training and of evaluations. On a terminal it is one live line, redrawn at
+/// most five times a second. Otherwise it is plain log lines. Silent on ranks other than 0.
 class ProgressLine {
  public:
   struct State {
@@ -17,6 +17,12 @@ class ProgressLine {
     double epoch = 0;  ///< epochs trained on
     double loss = 0;   ///< the last one known
     double samples_per_second = 0;
+  };
+  struct EvaluationState {
+    int64_t step = 0;     ///< whose weights are evaluated
+    int64_t batches = 0;  ///< done
+    int64_t total_batches = 0;
+    int64_t samples = 0;  ///< done
   };
   /// The outputs for lines, and the clock. Tests replace them.
   struct Surroundings {
@@ -37,11 +43,18 @@ class ProgressLine {
   /// is written at the first and the last step, at metrics (at most one per second), and after 30
   /// seconds without a line.
   void update(const State& state, bool metrics = false);
+  /// Call it before an evaluation, with no batches, and after each batch. A plain line is written
+  /// only after 30 seconds without one.
+  void evaluating(const EvaluationState& state);
   /// Removes the live line from the terminal, before anything else is printed there.
   void clear();
 
  private:
   std::string text(const State& state) const;
+  std::string text(const EvaluationState& state) const;
+  /// Shows a text. `always`: whatever was shown before. `due`: also as a plain line.
+  template <class AnyState>
+  void show(const AnyState& state, bool always, bool due);
 
   bool silent_;
   Surroundings out_;
@@ -50,6 +63,7 @@ class ProgressLine {
   int64_t first_step_ = 0;
   double first_time_ = 0;
   double last_time_ = 0;
+  double evaluation_time_ = 0;  ///< when the evaluation began
   double now_ = 0;
 };
 

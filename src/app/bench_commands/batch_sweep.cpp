@@ -12,14 +12,14 @@ namespace {
 
 constexpr int64_t kMostSamples = int64_t{1} << 40;
 
-struct Arguments {
+struct BatchSweepArguments {
   bench::SweepOptions options;
   std::string batches = "8..1024", device;
   std::vector<std::string> set;
   std::string output;
 };
 
-void run(World& world, Arguments& a) {
+void run_batch_sweep(World& world, BatchSweepArguments& a) {
   a.options.batches = bench::parse_batches(a.batches);
   if (!a.device.empty()) a.set.push_back("device=" + a.device);
   a.options.config = load_config(a.options.config_path, a.set);
@@ -32,8 +32,8 @@ void run(World& world, Arguments& a) {
 }  // namespace
 
 BenchCommand batch_sweep_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<BatchSweepArguments>();
+  BatchSweepArguments& a = *arguments;
   CLI::App* command = app.add_subcommand(
       "batch-sweep", "Times training on the same samples at several batch sizes.");
   command->footer(
@@ -48,7 +48,7 @@ BenchCommand batch_sweep_command(CLI::App& app) {
   add_set(*command, a.set);
   add_device(*command, a.device, "cpu, cuda or auto; replaces the config's key");
   add_output(*command, a.output);
-  return {command, [arguments](World& world) { run(world, *arguments); }};
+  return {command, [arguments](World& world) { run_batch_sweep(world, *arguments); }};
 }
 
 }  // namespace dlrm

@@ -11,14 +11,14 @@
 namespace dlrm {
 namespace {
 
-struct Arguments {
+struct CacheArguments {
   bench::CacheOptions options;
   std::string shares = "1..10", policies = "lookahead", part = "tables";
   std::vector<std::string> set;
   std::string output;
 };
 
-void run(World& world, Arguments& a) {
+void run_cache(World& world, CacheArguments& a) {
   a.options.shares = bench::parse_shares(a.shares);
   a.options.policies = CLI::detail::split(a.policies, ',');
   a.options.whole_step = a.part == "step";
@@ -40,8 +40,8 @@ void run(World& world, Arguments& a) {
 }  // namespace
 
 BenchCommand cache_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<CacheArguments>();
+  CacheArguments& a = *arguments;
   CLI::App* command = app.add_subcommand(
       "cache", "Times training with cached tables by the size of the fast tier.");
   command->footer(
@@ -58,7 +58,7 @@ BenchCommand cache_command(CLI::App& app) {
   add_seconds(*command, a.options.warm_up, "seconds before each figure (20)", "--warm-up");
   add_set(*command, a.set);
   add_output(*command, a.output);
-  return {command, [arguments](World& world) { run(world, *arguments); }};
+  return {command, [arguments](World& world) { run_cache(world, *arguments); }};
 }
 
 }  // namespace dlrm

@@ -9,13 +9,13 @@
 namespace dlrm {
 namespace {
 
-struct Arguments {
+struct FeedingArguments {
   bench::FeedingOptions options;
   std::vector<std::string> set;
   std::string output;
 };
 
-void run(World&, Arguments& a) {
+void run_feeding(World&, FeedingArguments& a) {
   a.options.set = a.set;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   const bench::FeedingResult result = bench::run_feeding(a.options, self);
@@ -26,8 +26,8 @@ void run(World&, Arguments& a) {
 }  // namespace
 
 BenchCommand feeding_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<FeedingArguments>();
+  FeedingArguments& a = *arguments;
   CLI::App* command = app.add_subcommand(
       "feeding", "Times training by how it is fed: text, workers, datasets, batches, shuffling.");
   command->footer(
@@ -50,7 +50,7 @@ BenchCommand feeding_command(CLI::App& app) {
                       "for datasets and runs, which remain; a temporary one by default");
   add_set(*command, a.set);
   add_output(*command, a.output);
-  return {command, [arguments](World& world) { run(world, *arguments); }};
+  return {command, [arguments](World& world) { run_feeding(world, *arguments); }};
 }
 
 }  // namespace dlrm

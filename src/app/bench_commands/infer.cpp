@@ -10,14 +10,14 @@
 namespace dlrm {
 namespace {
 
-struct Arguments {
+struct InferArguments {
   bench::InferOptions options;
   std::string batches = "1..128", types = "fp32,bf16,int8", rates = "1000,10000,max";
   int threads = 0;
   std::string output;
 };
 
-void run(World& world, Arguments& a) {
+void run_infer(World& world, InferArguments& a) {
   const MachineShare share = machine_share(world.comm());
   a.options.batches = bench::parse_batches(a.batches);
   a.options.tables = bench::parse_tables(a.types);
@@ -32,8 +32,8 @@ void run(World& world, Arguments& a) {
 }  // namespace
 
 BenchCommand infer_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<InferArguments>();
+  InferArguments& a = *arguments;
   CLI::App* command =
       app.add_subcommand("infer", "Times predictions by batch size and by rate of requests.");
   command->footer(
@@ -53,7 +53,7 @@ BenchCommand infer_command(CLI::App& app) {
   add_seconds(*command, a.options.seconds, "time spent on each figure (1)");
   add_threads(*command, a.threads);
   add_output(*command, a.output);
-  return {command, [arguments](World& world) { run(world, *arguments); }};
+  return {command, [arguments](World& world) { run_infer(world, *arguments); }};
 }
 
 }  // namespace dlrm

@@ -12,13 +12,13 @@ namespace {
 // Of one size. Together, sizes are compared with the machine's memory.
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
-struct Arguments {
+struct KernelsArguments {
   bench::KernelOptions options;
   int threads = 0;
   std::string output;
 };
 
-void run(World& world, Arguments& a) {
+void run_kernels(World& world, KernelsArguments& a) {
   const MachineShare share = machine_share(world.comm());
   a.options.threads = threads_for(a.threads, share);
   a.options.memory_bytes = share.memory_bytes;
@@ -30,8 +30,8 @@ void run(World& world, Arguments& a) {
 }  // namespace
 
 BenchCommand kernels_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<KernelsArguments>();
+  KernelsArguments& a = *arguments;
   CLI::App* command = app.add_subcommand(
       "kernels",
       "Times every operation, and compares it with a plain copy and plain matrix products.");
@@ -61,7 +61,7 @@ BenchCommand kernels_command(CLI::App& app) {
   command->add_option("--tf32", a.options.tf32, "allow TF32 in fp32 products of a GPU (true)");
   add_threads(*command, a.threads);
   add_output(*command, a.output);
-  return {command, [arguments](World& world) { run(world, *arguments); }};
+  return {command, [arguments](World& world) { run_kernels(world, *arguments); }};
 }
 
 }  // namespace dlrm

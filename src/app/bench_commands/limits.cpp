@@ -10,13 +10,13 @@
 namespace dlrm {
 namespace {
 
-struct Arguments {
+struct LimitsArguments {
   bench::LimitOptions options;
   int threads = 0;
   std::string output;
 };
 
-void run(World& world, Arguments& a) {
+void run_limits(World& world, LimitsArguments& a) {
   const MachineShare share = machine_share(world.comm());
   a.options.threads = threads_for(a.threads, share);
   const auto size = static_cast<double>(a.options.size);
@@ -31,8 +31,8 @@ void run(World& world, Arguments& a) {
 }  // namespace
 
 BenchCommand limits_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<LimitsArguments>();
+  LimitsArguments& a = *arguments;
   CLI::App* command = app.add_subcommand(
       "limits", "Measures the machine's rates of matrix products and memory, as JSON.");
   command->add_option("--size", a.options.size, "rows and columns of the matrices (2048)")
@@ -42,7 +42,7 @@ BenchCommand limits_command(CLI::App& app) {
   add_seconds(*command, a.options.seconds, "time spent on each figure (1)");
   add_threads(*command, a.threads);
   add_output(*command, a.output);
-  return {command, [arguments](World& world) { run(world, *arguments); }};
+  return {command, [arguments](World& world) { run_limits(world, *arguments); }};
 }
 
 }  // namespace dlrm

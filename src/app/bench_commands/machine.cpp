@@ -10,13 +10,13 @@
 namespace dlrm {
 namespace {
 
-struct Arguments {
+struct MachineArguments {
   bench::MachineOptions options;
   int threads = 0;
   std::string output;
 };
 
-void run(World& world, Arguments& a) {
+void run_machine(World& world, MachineArguments& a) {
   const MachineShare share = machine_share(world.comm());
   a.options.threads = threads_for(a.threads, share);
   world.use_threads(a.options.threads);
@@ -31,8 +31,8 @@ void run(World& world, Arguments& a) {
 }  // namespace
 
 BenchCommand machine_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<MachineArguments>();
+  MachineArguments& a = *arguments;
   CLI::App* command = app.add_subcommand(
       "machine", "Measures memory and exchanges of all ranks, as a machine file for dlrm-plan.");
   command->footer(
@@ -46,7 +46,8 @@ BenchCommand machine_command(CLI::App& app) {
   command->add_option("--threads", a.threads, "of a rank; 0: its share of the CPUs")
       ->check(CLI::Range(0, kMostThreads));
   add_output(*command, a.output);
-  return {command, [arguments](World& world) { run(world, *arguments); }, /*several_ranks=*/true};
+  return {command, [arguments](World& world) { run_machine(world, *arguments); },
+          /*several_ranks=*/true};
 }
 
 }  // namespace dlrm

@@ -10,7 +10,7 @@
 namespace dlrm {
 namespace {
 
-struct Arguments {
+struct SimulateArguments {
   bench::SimulateOptions options;
   std::string ranks = "1", machine_file, published;
   double device_memory = 0;  // GiB
@@ -18,7 +18,7 @@ struct Arguments {
   std::string output;
 };
 
-void run(World&, Arguments& a) {
+void run_simulate(World&, SimulateArguments& a) {
   if (!a.published.empty()) {
     const bench::PublishedTimes times = bench::read_published(a.published);
     const bench::PublishedResult result = bench::compare_published(times, a.machine_file);
@@ -39,8 +39,8 @@ void run(World&, Arguments& a) {
 }  // namespace
 
 BenchCommand simulate_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<SimulateArguments>();
+  SimulateArguments& a = *arguments;
   CLI::App* command = app.add_subcommand(
       "simulate", "Predicts the time of a training step on many ranks from a machine file.");
   command->footer(
@@ -63,7 +63,7 @@ BenchCommand simulate_command(CLI::App& app) {
   add_device_memory(*command, a.device_memory);
   add_set(*command, a.set);
   add_output(*command, a.output);
-  return {command, [arguments](World& world) { run(world, *arguments); }};
+  return {command, [arguments](World& world) { run_simulate(world, *arguments); }};
 }
 
 }  // namespace dlrm

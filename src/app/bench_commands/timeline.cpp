@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMostElements = int64_t{1} << 40;
 constexpr int64_t kMostSamples = int64_t{1} << 40;
 
-struct Arguments {
+struct TimelineArguments {
   bench::TimelineOptions options;
   std::string machine_file;
   double device_memory = 0;  // GiB
@@ -20,7 +20,7 @@ struct Arguments {
   std::string figure, output;
 };
 
-void run(World&, Arguments& a) {
+void run_timeline(World&, TimelineArguments& a) {
   a.options.device_memory = a.device_memory * 0x1p30;
   a.set.push_back("sharding.machine=" + a.machine_file);
   a.options.config = load_config(a.options.config_path, a.set);
@@ -34,8 +34,8 @@ void run(World&, Arguments& a) {
 }  // namespace
 
 BenchCommand timeline_command(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<TimelineArguments>();
+  TimelineArguments& a = *arguments;
   CLI::App* command = app.add_subcommand(
       "timeline", "Counts and draws what a step queues on each stream of a GPU, in the emulator.");
   command->footer(
@@ -55,7 +55,7 @@ BenchCommand timeline_command(CLI::App& app) {
   add_set(*command, a.set);
   command->add_option("--figure", a.figure, "draw one step of rank 0 into this SVG file");
   add_output(*command, a.output);
-  return {command, [arguments](World& world) { run(world, *arguments); }};
+  return {command, [arguments](World& world) { run_timeline(world, *arguments); }};
 }
 
 }  // namespace dlrm

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kInterval = 50ms;
 constexpr auto kMostLate = 1s;     // between two looks; after that, this process was stopped
-constexpr auto kTextDelay = 50ms;  // for the text to pass through mpirun
+constexpr auto kLineDelay = 50ms;  // for the text to pass through mpirun
 constexpr auto kTurn = 3s;         // in which mpirun kills all ranks after one has ended
 
 int64_t now_ns() {
@@ -88,7 +88,7 @@ void WaitLimit::end_in_turn(const Limit& limit, int64_t late) const {
   print_last_line(static_cast<int>(ExitCode::kFailure),
                   fmt::format("rank {} waited {:g} s for {}: {}", rank_, limit.seconds.load(),
                               limit.what.load(), fmt::join(causes, ", ")));
-  std::this_thread::sleep_for(kTextDelay);
+  std::this_thread::sleep_for(kLineDelay);
   // mpirun and srun end the other ranks then, also stopped ones.
   ::_exit(static_cast<int>(ExitCode::kFailure));
 }

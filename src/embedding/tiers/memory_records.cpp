@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int64_t kWordBits = 64;
 /// Rows are far apart in memory. So many rows ahead, a record is brought to the processor.
-constexpr size_t kAhead = 16;
+constexpr size_t kRecordsAhead = 16;
 
 /// The records are there when the read starts.
 class EndedRead final : public RecordRead {
@@ -61,7 +61,7 @@ class MemoryRecords : public RecordStore {
     const auto start = Clock::now();
     for_record_parts(rows.size(), threads_, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
-        if (i + kAhead < end) fetch_ahead(rows[i + kAhead]);
+        if (i + kRecordsAhead < end) fetch_ahead(rows[i + kRecordsAhead]);
         written[i] = written_.test(rows[i]);
         if (!written[i]) continue;
         padding_.unpack(record(rows[i]), out + static_cast<int64_t>(i) * record_bytes_);
@@ -75,7 +75,7 @@ class MemoryRecords : public RecordStore {
     const auto start = Clock::now();
     for_record_parts(rows.size(), threads_, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
-        if (i + kAhead < end) fetch_ahead(rows[i + kAhead]);
+        if (i + kRecordsAhead < end) fetch_ahead(rows[i + kRecordsAhead]);
         padding_.pack(records + static_cast<int64_t>(i) * record_bytes_, record(rows[i]));
         written_.set(rows[i]);
       }
@@ -160,7 +160,7 @@ class PinnedRecords final : PinnedMemory, public MemoryRecords, public KernelRec
       std::vector<std::byte> drawn(static_cast<size_t>(record_bytes_));
       int64_t found_here = 0;
       for (size_t i = begin; i < end; ++i) {
-        if (i + kAhead < end) written_.fetch_ahead(rows[i + kAhead]);
+        if (i + kRecordsAhead < end) written_.fetch_ahead(rows[i + kRecordsAhead]);
         if (written_.test(rows[i])) {
           ++found_here;
           continue;

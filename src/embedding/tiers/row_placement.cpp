@@ -93,15 +93,22 @@ FastNeed RowPlacement::count_fast_needed(const std::vector<PlacedIds>& ids) cons
   return needed;
 }
 
+void RowPlacement::announce() {
+  const std::lock_guard lock(mutex_);
+  announced_.push_back(first_);
+}
+
 int64_t RowPlacement::place(std::vector<PlacedIds> ids, std::vector<PlacedOrder> orders) {
-  int64_t batch;
+  int64_t batch, released;
   {
     const std::lock_guard lock(mutex_);
     batch = first_ + static_cast<int64_t>(batches_.size());
     batches_.emplace_back();
+    released = announced_.empty() ? first_ : announced_.front();
+    if (!announced_.empty()) announced_.pop_front();
   }
-  planner_.post([this, batch, ids = std::move(ids), orders = std::move(orders)] {
-    place_batch(batch, ids, orders);
+  planner_.post([this, batch, released, ids = std::move(ids), orders = std::move(orders)] {
+    place_batch(batch, released, ids, orders);
   });
   return batch;
 }
@@ -134,6 +141,10 @@ void RowPlacement::release(bool updated) {
   std::shared_ptr<Event> done = stream_ ? stream_->released() : nullptr;
   const std::lock_guard lock(mutex_);
   DLRM_CHECK(!batches_.empty(), "no batch is placed");
+  const CacheCounters& counts = batches_.front().counts;
+  counters_.accesses += counts.accesses;
+  counters_.rows += counts.rows;
+  counters_.misses += counts.misses;
   batches_.pop_front();
   ++first_;
   releases_.push_back({updated, std::move(done)});
@@ -152,7 +163,9 @@ void RowPlacement::settle() {
   writer_.wait_for(0);
   std::unique_lock lock(mutex_);
   if (error_) std::rethrow_exception(error_);
-  if (!waits_for_release_) apply_releases();
+  // With batches in flight, the maps change when the next one is placed.
+  if (!batches_.empty() || !announced_.empty()) return;
+  while (!releases_.empty()) apply_release();
 }
 
 void RowPlacement::begin_counting() {
@@ -185,11 +198,12 @@ CacheCounters RowPlacement::counters() {
   return counters;
 }
 
-void RowPlacement::apply_releases() {
-  for (; !releases_.empty(); releases_.pop_front(), --in_maps_) {
-    for (const auto& cache : caches_) cache->map().release(releases_.front().updated);
-    released_ = releases_.front().done;
-  }
+void RowPlacement::apply_release() {
+  for (const auto& cache : caches_) cache->map().release(releases_.front().updated);
+  released_ = std::move(releases_.front().done);
+  releases_.pop_front();
+  --in_maps_;
+  ++applied_;
 }
 
 bool RowPlacement::await_release() {
@@ -200,15 +214,15 @@ bool RowPlacement::await_release() {
   changed_.wait(lock, [&] { return stops_ || !releases_.empty(); });
   waited_ += seconds_since(begin);
   waits_for_release_ = false;
-  apply_releases();
+  if (!releases_.empty()) apply_release();
   return !stops_;
 }
 
-void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
+void RowPlacement::place_batch(int64_t batch, int64_t released, std::vector<PlacedIds> ids,
                                const std::vector<PlacedOrder>& orders) {
   {
     const std::lock_guard lock(mutex_);
-    apply_releases();
+    while (applied_ < released) apply_release();
   }
   while (!looks_ahead_ && in_maps_ > 0) {
     if (!await_release()) return;
@@ -216,6 +230,7 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
   ++in_maps_;
   const auto begin = Clock::now();
   waited_ = 0;
+  counts_of_batch_ = {};
   changes_.resize(caches_.size());
   for (const auto& cache : caches_) cache->map().begin();
   const FastNeed needed = counts() ? count_groups(ids) : place_groups(batch, ids);
@@ -228,6 +243,7 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
   if (batch >= first_) {
     state_of(batch).placed = true;
     state_of(batch).fast_needed = needed;
+    state_of(batch).counts = counts_of_batch_;
   }
   changed_.notify_all();
 }
@@ -235,18 +251,14 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
 /// Returns 0 bytes if the batch fits. Otherwise the fast memory in which it would.
 FastNeed RowPlacement::place_groups(int64_t batch, std::vector<PlacedIds>& ids) {
   FastNeed needed;
-  int64_t accesses = 0, rows = 0;
-  for (const PlacedIds& group : ids) accesses += group.count;
+  for (const PlacedIds& group : ids) counts_of_batch_.accesses += group.count;
   if (threads_ > 1) place_at_once(ids);
   for (size_t g = 0; g < ids.size(); ++g) {
     if (place_ids(batch, ids[g])) continue;
     const int64_t slots = slots_needed(ids, g);
     needed = std::max(needed, bytes_for_[static_cast<size_t>(ids[g].cache)](slots));
   }
-  for (const auto& cache : caches_) rows += cache->map().rows_in_batch();
-  const std::lock_guard lock(mutex_);
-  counters_.accesses += accesses;
-  counters_.rows += rows;
+  for (const auto& cache : caches_) counts_of_batch_.rows += cache->map().rows_in_batch();
   return needed;
 }
 
@@ -300,6 +312,7 @@ int64_t RowPlacement::slots_needed(const std::vector<PlacedIds>& ids, size_t fro
 
 /// Posts the changes made so far. `last`: the batch needs no others.
 void RowPlacement::hand_over(int64_t batch, bool last) {
+  for (const auto& changes : changes_) counts_of_batch_.misses += std::ssize(changes);
   Moves moves{std::move(changes_), batch, last, nullptr};
   changes_.assign(caches_.size(), {});
   {
@@ -358,17 +371,13 @@ void RowPlacement::evict(RowCache& cache, View<const SlotChange> changes) {
 /// Reads from all caches' slower tiers at the same time.
 RowPlacement::Fetch RowPlacement::start_fetch(const Moves& moves) {
   Fetch fetch{moves.batch, moves.last, {}};
-  int64_t misses = 0;
   for (size_t c = 0; c < moves.changes.size(); ++c) {
     const std::vector<SlotChange>& changes = moves.changes[c];
     if (changes.empty()) continue;
-    if (stream_ && misses == 0) stream_->begin(moves.after.get());
-    misses += std::ssize(changes);
+    if (stream_ && fetch.parts.empty()) stream_->begin(moves.after.get());
     evict(*caches_[c], changes);
     fetch.parts.emplace_back(caches_[c].get(), caches_[c]->start_fetch(changes));
   }
-  const std::lock_guard lock(mutex_);
-  counters_.misses += misses;
   return fetch;
 }
 

@@ -47,7 +47,11 @@ class RowPlacement {
   /// The fast memory in which the batch would fit, of 0 bytes if it does. Takes longer than placing
   /// it.
   FastNeed count_fast_needed(const std::vector<PlacedIds>& ids) const;
-  /// The arrays must stay until the batch is placed. Returns the batch's number.
+  /// A batch is coming. It may take the slots of the batches released so far. This makes which rows
+  /// leave independent of the time at which its ids arrive.
+  void announce();
+  /// Places the oldest announced batch, or one more. The arrays must stay until the batch is
+  /// placed. Returns the batch's number.
   int64_t place(std::vector<PlacedIds> ids, std::vector<PlacedOrder> orders = {});
   bool placed(int64_t batch);
   void await_placed(int64_t batch);
@@ -67,6 +71,7 @@ class RowPlacement {
   bool counts() const { return !counts_.empty(); }
   /// From now on the rows that most of these batches use keep their slots.
   void end_counting();
+  /// Rows and misses are those of released batches.
   CacheCounters counters();
   /// Ends the threads. Afterwards ids of batches in flight may vanish.
   void stop();
@@ -75,6 +80,7 @@ class RowPlacement {
   struct BatchState {
     bool placed = false, resident = false;
     FastNeed fast_needed;
+    CacheCounters counts;
   };
 
   /// Changes of slots that are made together.
@@ -103,7 +109,8 @@ class RowPlacement {
   void wait_until(std::unique_lock<std::mutex>& lock, const Done& done);
   void fail(std::exception_ptr error);
   // On the placing thread.
-  void place_batch(int64_t batch, std::vector<PlacedIds> ids,
+  /// `released`: the batches before this one have left the maps, if there are enough slots.
+  void place_batch(int64_t batch, int64_t released, std::vector<PlacedIds> ids,
                    const std::vector<PlacedOrder>& orders);
   FastNeed place_groups(int64_t batch, std::vector<PlacedIds>& ids);
   void place_at_once(std::vector<PlacedIds>& ids);
@@ -111,7 +118,7 @@ class RowPlacement {
   bool place_ids(int64_t batch, PlacedIds& group);
   int64_t slots_needed(const std::vector<PlacedIds>& ids, size_t from) const;
   void hand_over(int64_t batch, bool last);
-  void apply_releases();
+  void apply_release();
   bool await_release();
   // On the moving thread.
   void move_rows();
@@ -130,7 +137,9 @@ class RowPlacement {
   std::condition_variable changed_;
   std::deque<BatchState> batches_;   ///< in flight
   int64_t first_ = 0;                ///< number of the oldest batch in flight
+  std::deque<int64_t> announced_;    ///< the batches released before, of each to be placed
   std::deque<Release> releases_;     ///< that the slot maps do not know yet
+  int64_t applied_ = 0;              ///< releases that they know
   std::shared_ptr<Event> released_;  ///< of the newest release that they know
   int64_t in_maps_ = 0;              ///< batches that the slot maps know
   std::deque<Moves> moves_;          ///< to be made, in this order
@@ -138,6 +147,7 @@ class RowPlacement {
   std::exception_ptr error_;
   CacheCounters counters_;
   std::vector<std::vector<SlotChange>> changes_;  ///< by cache, of the batch that is being placed
+  CacheCounters counts_of_batch_;                 ///< of that batch
   double waited_ = 0;                             ///< seconds that its placing waited for releases
   Worker writer_, mover_, planner_;               // declared last, so that they end first
 };

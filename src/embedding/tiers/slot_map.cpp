@@ -9,7 +9,7 @@ namespace dlrm {
 namespace {
 
 /// Rows are far apart in memory. So many ids ahead, their states are brought to the processor.
-constexpr size_t kAhead = 32;
+constexpr size_t kSlotsAhead = 32;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ template <class Id>
 int64_t SlotMap::place(View<Id> ids, std::vector<SlotChange>& changes) {
   const uint32_t current_batch = number_of(current());
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (i + kAhead < ids.size()) __builtin_prefetch(&rows_[ids[i + kAhead]], 1);
+    if (i + kSlotsAhead < ids.size()) __builtin_prefetch(&rows_[ids[i + kSlotsAhead]], 1);
     RowState& row = rows_[ids[i]];
     const bool fetched = row.slot_after == 0;
     if (fetched && take_slot(ids[i], changes) < 0) return static_cast<int64_t>(i);

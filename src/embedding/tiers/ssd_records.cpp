@@ -11,7 +11,7 @@ namespace dlrm {
 namespace {
 
 constexpr int kCompactionDepth = 16;
-constexpr size_t kAhead = 16;
+constexpr size_t kPlacesAhead = 16;
 static_assert(kSortedBytes == sizeof(Wanted) + sizeof(int64_t), "of a record, beside its own");
 
 }  // namespace
@@ -105,7 +105,7 @@ std::vector<Wanted> SsdRecords::look_up(View<const int64_t> rows, std::byte* out
   throw_kept_error();
   for (size_t i = 0; i < rows.size(); ++i) {
     // Rows are far apart in memory.
-    if (i + kAhead < rows.size()) __builtin_prefetch(&places_[rows[i + kAhead]]);
+    if (i + kPlacesAhead < rows.size()) __builtin_prefetch(&places_[rows[i + kPlacesAhead]]);
     const uint32_t entry = places_[rows[i]];
     written[i] = entry != 0;
     if (entry == 0) continue;

@@ -1,32 +1,26 @@
 #include "dlrm/core/error.h"
+#include "dlrm/core/isa.h"
 
 #include "cpu/kernels.h"
 
 namespace dlrm::cpu {
 namespace {
 
-bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
-}
-
-bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+const Kernels& kernels_of(Isa isa) {
+  if (isa == Isa::kBaseline) return baseline_kernels();
+  return isa == Isa::kAvx2 ? avx2_kernels() : avx512_kernels();
 }
 
 }  // namespace
 
 const Kernels& choose_kernels(const std::string& isa) {
-  if (isa.empty()) {
-    return has_avx512() ? avx512_kernels() : has_avx2() ? avx2_kernels() : baseline_kernels();
+  if (isa.empty()) return kernels_of(vector_isa());
+  for (const Isa candidate : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa == name_of(candidate) && candidate <= vector_isa()) return kernels_of(candidate);
   }
-  if (isa == "baseline") return baseline_kernels();
-  if (isa == "avx2" && has_avx2()) return avx2_kernels();
-  if (isa == "avx512" && has_avx512()) return avx512_kernels();
   throw usage_error(
-      "instruction set '{}' is unknown or not in this processor: baseline, avx2, "
-      "avx512 or empty",
+      "instruction set '{}' is unknown, not in this processor or beyond DLRM_MAX_CPU_ISA: "
+      "baseline, avx2, avx512 or empty",
       isa);
 }
 

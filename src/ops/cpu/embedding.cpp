@@ -49,7 +49,7 @@ void CpuOps::run(const EmbeddingBagForward& o) {
   for (const BagGroup& g : o.groups) {
     if (g.bags > 0) total += work_before(g, g.bags);
   }
-  const int parts = parts_for(threads_, total, kGrain);
+  const Parts parts = parts_for(threads_, total, kGrain);
   const int shares = shares_for(parts, total, kGrain);
   parallel_shares(parts, shares, [&](int, int share) {
     const Range mine = part_of(total, share, shares);
@@ -110,7 +110,7 @@ template <class Body>
 void CpuOps::for_run_ranges(const Runs& runs, int64_t count, const Body& body) {
   const auto before = [&](int64_t i) { return work_before(runs, i); };
   const int64_t total = before(count);
-  const int parts = parts_for(threads_, total, kGrain);
+  const Parts parts = parts_for(threads_, total, kGrain);
   const ThreadScratch scratch = thread_scratch(2 * runs.width);
   parallel(parts, [&](int part) {
     const Range mine = part_of(total, part, parts);
@@ -158,7 +158,7 @@ void CpuOps::run(const UpdateShards& o) {
     total += work_before(runs, count);
     width = std::max(width, runs.width);
   }
-  const int parts = parts_for(threads_, total, kGrain);
+  const Parts parts = parts_for(threads_, total, kGrain);
   const int shares = shares_for(parts, total, kGrain);
   const ThreadScratch scratch = thread_scratch(2 * width);
   parallel_shares(parts, shares, [&](int part, int share) {

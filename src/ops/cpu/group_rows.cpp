@@ -145,7 +145,7 @@ void scatter(const E* from, E* to, int64_t count, int shift, uint64_t mask, int6
 
 /// One stable pass by one digit. counters: [parts, buckets].
 template <class E>
-void radix_pass(const E* from, E* to, int64_t count, int shift, const Digits& digits, int parts,
+void radix_pass(const E* from, E* to, int64_t count, int shift, const Digits& digits, Parts parts,
                 int64_t* counters) {
   const int64_t buckets = digits.buckets();
   const uint64_t mask = static_cast<uint64_t>(buckets - 1);
@@ -192,7 +192,7 @@ void end_runs(int64_t found, int64_t count, const SegmentedRows& runs) {
 
 /// Cuts sorted entries into segments. firsts: [parts + 1] scratch.
 template <class E>
-void write_runs(const E* sorted, int64_t count, int bag_bits, int parts, int64_t* firsts,
+void write_runs(const E* sorted, int64_t count, int bag_bits, Parts parts, int64_t* firsts,
                 const SegmentedRows& runs) {
   parallel(parts, [&](int part) {
     const Range range = part_of(count, part, parts);
@@ -228,7 +228,7 @@ void sort_rows_alone(const Ids& ids, const Digits& digits, E* entries, int64_t* 
 
 /// entries: [2·count]; counters: counters_for() of `parts` parts.
 template <class E>
-void sort_rows(const Ids& ids, int parts, E* entries, int64_t* counters,
+void sort_rows(const Ids& ids, Parts parts, E* entries, int64_t* counters,
                const SegmentedRows& runs) {
   const Digits digits(ids.rows, ids.count);
   if (parts == 1) return sort_rows_alone(ids, digits, entries, counters, runs);
@@ -242,12 +242,12 @@ void sort_rows(const Ids& ids, int parts, E* entries, int64_t* counters,
   write_runs(sorted, ids.count, ids.bag_bits, parts, counters, runs);
 }
 
-int64_t counters_for(const Ids& ids, int parts) {
+int64_t counters_for(const Ids& ids, Parts parts) {
   const Digits digits(ids.rows, ids.count);
   return parts == 1 ? digits.passes * digits.buckets() : parts * digits.buckets() + parts + 1;
 }
 
-void sort_rows(const Ids& ids, int parts, char* entries, int64_t* counters,
+void sort_rows(const Ids& ids, Parts parts, char* entries, int64_t* counters,
                const SegmentedRows& runs) {
   DLRM_CHECK(runs.occurrences.size() >= static_cast<size_t>(ids.count), "room for {} of {} ids",
              runs.occurrences.size(), ids.count);
@@ -263,7 +263,7 @@ void sort_rows(const Ids& ids, int parts, char* entries, int64_t* counters,
 void CpuOps::run(const GroupRows& o) {
   const auto& [groups, rows, runs] = o;
   const Ids ids(groups, rows);
-  const int parts = parts_for(threads_, ids.count, kGrain);
+  const Parts parts = parts_for(threads_, ids.count, kGrain);
   entries_.reserve(ids.scratch_bytes());
   counters_.reserve(static_cast<size_t>(counters_for(ids, parts)));
   sort_rows(ids, parts, entries_.data(), counters_.data(), runs);
@@ -282,11 +282,11 @@ void CpuOps::run(const GroupShardRows& o) {
   for (const ShardUpdate& shard : shards) {
     const Ids ids(shard.groups, shard.table.rows);
     bytes = std::max(bytes, ids.scratch_bytes());
-    counters = std::max(counters, counters_for(ids, 1));
+    counters = std::max(counters, counters_for(ids, Parts()));
     total += ids.count;
   }
   bytes = (bytes + 63) / 64 * 64;
-  const int parts = parts_for(threads_, total, kGrain);
+  const Parts parts = parts_for(threads_, total, kGrain);
   entries_.reserve(bytes * static_cast<size_t>(parts));
   counters_.reserve(static_cast<size_t>(counters * parts));
   std::atomic<size_t> next{0};
@@ -294,7 +294,7 @@ void CpuOps::run(const GroupShardRows& o) {
     int64_t since_progress = 0;
     for (size_t i = next++; i < shards.size(); i = next++) {
       const Ids ids(shards[i].groups, shards[i].table.rows);
-      sort_rows(ids, 1, entries_.data() + bytes * static_cast<size_t>(part),
+      sort_rows(ids, Parts(), entries_.data() + bytes * static_cast<size_t>(part),
                 counters_.data() + counters * part, shards[i].runs);
       since_progress += ids.count;
       if (parts > 1 || since_progress < kGrain) continue;

@@ -10,10 +10,9 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 
-/// The number of parts for `samples` of v [vectors, width], by the number of multiplications.
-int dot_parts(int threads, int64_t samples, int64_t vectors, int64_t width) {
-  const int parts = parts_for(threads, samples * vectors * vectors * width, 16 * kGrain);
-  return static_cast<int>(std::clamp<int64_t>(samples, 1, parts));
+/// The parts for `samples` of v [vectors, width], by the number of multiplications.
+Parts dot_parts(int threads, int64_t samples, int64_t vectors, int64_t width) {
+  return parts_for(threads, samples * vectors * vectors * width, 16 * kGrain).at_most(samples);
 }
 
 }  // namespace
@@ -22,7 +21,7 @@ void CpuOps::run(const DotForward& o) {
   const Matrix& x = o.x;
   if (x.rows == 0 || x.cols == 0) return;
   const int64_t vectors = 1 + o.e.cols / x.cols;
-  const int parts = dot_parts(threads_, x.rows, vectors, x.cols);
+  const Parts parts = dot_parts(threads_, x.rows, vectors, x.cols);
   const ThreadScratch scratch = thread_scratch(kernels_.dot_scratch(vectors, x.cols));
   parallel(parts, [&](int part) {
     const Range rows = part_of(x.rows, part, parts);
@@ -34,7 +33,7 @@ void CpuOps::run(const DotBackward& o) {
   const Matrix& x = o.x;
   if (x.rows == 0 || x.cols == 0) return;
   const int64_t vectors = 1 + o.e.cols / x.cols;
-  const int parts = dot_parts(threads_, x.rows, vectors, x.cols);
+  const Parts parts = dot_parts(threads_, x.rows, vectors, x.cols);
   const ThreadScratch scratch = thread_scratch(kernels_.dot_scratch(vectors, x.cols));
   parallel(parts, [&](int part) {
     const Range rows = part_of(x.rows, part, parts);

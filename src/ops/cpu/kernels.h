@@ -140,7 +140,7 @@ const Kernels& baseline_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 
-/// The kernels of the instruction set `isa`, or of the best one of this processor if `isa` is "".
+/// The kernels of the instruction set `isa`, or of vector_isa() if `isa` is "".
 /// Throws usage_error if the set is unknown or missing.
 const Kernels& choose_kernels(const std::string& isa);
 

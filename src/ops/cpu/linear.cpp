@@ -33,15 +33,14 @@ bool small_backward_serves(const LinearBackward& l) {
 struct OutputParts {
   static constexpr int64_t kTogether = 8;  // outputs that kernels process as a unit
   int64_t outputs;
-  int count;
+  Parts parts;
 
   OutputParts(int threads, int64_t batch, const Matrix& w)
       : outputs(w.rows),
-        count(static_cast<int>(
-            std::min<int64_t>(blocks(), parts_for(threads, batch * w.rows * w.cols, 1 << 17)))) {}
+        parts(parts_for(threads, batch * w.rows * w.cols, 1 << 17).at_most(blocks())) {}
   int64_t blocks() const { return (outputs + kTogether - 1) / kTogether; }
   Range operator[](int part) const {
-    const Range range = part_of(blocks(), part, count);
+    const Range range = part_of(blocks(), part, parts);
     return {range.begin * kTogether, std::min(outputs, range.end * kTogether)};
   }
 };
@@ -71,10 +70,10 @@ void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Matrix ad
   const float* biases = bias.empty() ? nullptr : bias.data();
   if (small_forward_serves(x, w, added, y)) {
     const LayerForward layer{x.f32(), w.f32(), biases, act, y.f32()};
-    const OutputParts parts(threads_, x.rows, w);
+    const OutputParts divided(threads_, x.rows, w);
     const ThreadScratch scratch = thread_scratch(kernels_.layer_forward_scratch(x.cols));
-    return parallel(parts.count, [&](int part) {
-      const Range outputs = parts[part];
+    return parallel(divided.parts, [&](int part) {
+      const Range outputs = divided[part];
       kernels_.layer_forward(layer, outputs.begin, outputs.end, scratch(part));
     });
   }
@@ -158,10 +157,10 @@ void CpuOps::small_backward(const LinearBackward& l, LayerBackward update,
   }
   layer.dw = l.dw.data;
   layer.dbias = l.dbias.empty() ? nullptr : l.dbias.data();
-  const OutputParts parts(threads_, l.x.rows, l.w);
+  const OutputParts divided(threads_, l.x.rows, l.w);
   const int64_t batch = l.x.rows, in = l.x.cols;
   const int64_t own =
-      kernels_.layer_backward_scratch(batch, parts[0].size() + OutputParts::kTogether);
+      kernels_.layer_backward_scratch(batch, divided[0].size() + OutputParts::kTogether);
   const int64_t partial = l.dx.data ? batch * in : 0;
   const ThreadScratch scratch = thread_scratch(own + partial);
   const auto dx_of = [&](int part) {  // the first part writes dx itself
@@ -169,7 +168,7 @@ void CpuOps::small_backward(const LinearBackward& l, LayerBackward update,
     return part == 0 ? l.dx.f32() : MatrixView<float>(scratch(part) + own, batch, in);
   };
   const auto compute = [&](int part) {
-    const Range outputs = parts[part];
+    const Range outputs = divided[part];
     kernels_.layer_backward(layer, outputs.begin, outputs.end, dx_of(part), scratch(part));
     if (!bias || l.dbias.empty()) return;
     const auto first = static_cast<size_t>(outputs.begin), n = static_cast<size_t>(outputs.size());
@@ -177,10 +176,10 @@ void CpuOps::small_backward(const LinearBackward& l, LayerBackward update,
     kernels_.update_dense(*layer.step, 0, bias->values.data() + first, layer.dbias + first,
                           rest(bias->state1), rest(bias->state2), nullptr, static_cast<int64_t>(n));
   };
-  if (partial == 0) return parallel(parts.count, compute);
-  parallel_then(parts.count, compute, [&](int part) {
-    const Range samples = part_of(batch, part, parts.count);
-    for (int other = 1; other < parts.count; ++other) {
+  if (partial == 0) return parallel(divided.parts, compute);
+  parallel_then(divided.parts, compute, [&](int part) {
+    const Range samples = part_of(batch, part, divided.parts);
+    for (int other = 1; other < divided.parts; ++other) {
       kernels_.add(dx_of(other), dx_of(0), samples.begin, samples.end);
     }
   });

@@ -121,7 +121,7 @@ void CpuOps::run(const CopyBlocks& o) {
     all = {std::min(all.begin, s.begin), std::max(all.end, s.end)};
     total += b.rows * b.cols;
   }
-  const int parts = parts_for(threads_, total, kGrain);
+  const Parts parts = parts_for(threads_, total, kGrain);
   if (parts == 1) {
     for (const BlockCopy& b : blocks_) {
       if (!empty(b)) kernels_.copy_rows(b);
@@ -169,7 +169,7 @@ void CpuOps::run(const FillZero& o) {
 
 void CpuOps::run(const FindNonFinite& o) {
   const auto& [x, bad] = o;
-  const int parts = parts_for(threads_, x.rows * x.cols, kGrain);
+  const Parts parts = parts_for(threads_, x.rows * x.cols, kGrain);
   counters_.reserve(static_cast<size_t>(parts));
   parallel(parts, [&](int part) {
     const Range rows = part_of(x.rows, part, parts);

@@ -9,33 +9,44 @@
 
 namespace dlrm::cpu {
 
-/// The number of parts of `work`: each has at least `grain`, and there is at most one for each
-/// thread. Entering a parallel region takes microseconds, so small work stays in the calling
-/// thread.
-inline int parts_for(int threads, int64_t work, int64_t grain) {
-  return static_cast<int>(std::clamp<int64_t>(work / std::max<int64_t>(grain, 1), 1, threads));
+/// Work in `count` parts, which a team of `threads` does if there are several. A team is the
+/// calling thread or all threads, and surplus threads wait: OpenMP's library ends and makes threads
+/// whenever the size of a team changes.
+struct Parts {
+  int count = 1;
+  int threads = 1;
+  operator int() const { return count; }
+  Parts at_most(int64_t most) const {
+    return {static_cast<int>(std::clamp<int64_t>(most, 1, count)), threads};
+  }
+};
+
+/// The parts of `work`: each has at least `grain`, and there is at most one for each thread.
+/// Entering a parallel region takes microseconds, so small work stays in the calling thread.
+inline Parts parts_for(int threads, int64_t work, int64_t grain) {
+  return Parts{threads, threads}.at_most(work / std::max<int64_t>(grain, 1));
 }
 
 /// Calls body(part) for each part of [0, parts), even if the system grants fewer threads.
 template <class Body>
-void parallel(int parts, const Body& body) {
+void parallel(Parts parts, const Body& body) {
   if (parts <= 1) {
     body(0);
     return;
   }
-#pragma omp parallel num_threads(parts)
+#pragma omp parallel num_threads(parts.threads)
   for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) body(part);
 }
 
 /// Like parallel, then after(part) for each part once all calls of body have returned.
 template <class Body, class After>
-void parallel_then(int parts, const Body& body, const After& after) {
+void parallel_then(Parts parts, const Body& body, const After& after) {
   if (parts <= 1) {
     body(0);
     after(0);
     return;
   }
-#pragma omp parallel num_threads(parts)
+#pragma omp parallel num_threads(parts.threads)
   {
     for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) body(part);
 #pragma omp barrier
@@ -46,7 +57,7 @@ void parallel_then(int parts, const Body& body, const After& after) {
 /// Calls body(part, share) for each share of [0, shares). A thread that is free takes the next
 /// share, so that threads slowed down by other load take fewer.
 template <class Body>
-void parallel_shares(int parts, int shares, const Body& body) {
+void parallel_shares(Parts parts, int shares, const Body& body) {
   std::atomic<int> next{0};
   parallel(parts, [&](int part) {
     for (int share = next++; share < shares; share = next++) body(part, share);
@@ -64,30 +75,23 @@ inline int shares_for(int parts, int64_t work, int64_t grain) {
 template <class Body>
 void parallel_ranges(int threads, int64_t size, int64_t cost, int64_t grain, const Body& body) {
   if (size <= 0) return;
-  const int parts =
-      static_cast<int>(std::min<int64_t>(size, parts_for(threads, size * cost, grain)));
+  const Parts parts = parts_for(threads, size * cost, grain).at_most(size);
   parallel(parts, [&](int part) {
     const Range range = part_of(size, part, parts);
     body(range.begin, range.end);
   });
 }
 
-/// Sets OpenMP's number of threads for a library that reads it. Restores the caller's number
-/// afterwards.
-class ThreadScope {
+/// A library that reads OpenMP's number of threads uses only the calling one while this lives.
+class OneThread {
  public:
-  explicit ThreadScope(int threads) : before_(omp_get_max_threads()), threads_(threads) {
-    if (before_ != threads_) omp_set_num_threads(threads_);
-  }
-  ~ThreadScope() {
-    if (before_ != threads_) omp_set_num_threads(before_);
-  }
-  ThreadScope(const ThreadScope&) = delete;
-  ThreadScope& operator=(const ThreadScope&) = delete;
+  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
 
  private:
   int before_;
-  int threads_;
 };
 
 }  // namespace dlrm::cpu

@@ -1,6 +1,8 @@
 #include "cpu/products.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <unordered_map>
 
@@ -8,6 +10,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/hash.h"
+#include "dlrm/core/isa.h"
 #include "dlrm/device/device.h"
 
 #include "cpu/parallel.h"
@@ -46,6 +49,7 @@ struct ShapeHash {
 struct Primitive {
   dnnl::matmul run;
   memory a, b, bias, c, scratch;
+  dnnl::stream stream;
 };
 
 memory::data_type type_of(DType type) {
@@ -60,7 +64,22 @@ memory::desc described(int64_t rows, int64_t cols, int64_t stride, bool transpos
       {rows, cols}, type_of(type), transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
+/// Once per process, before oneDNN is asked for anything.
+void limit_onednn() {
+  static const bool limited = [] {
+    if (isa_limit() == Isa::kAmx) return false;
+    const bool avx2 = isa_limit() == Isa::kAvx2;
+    const auto most = avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::avx512_core_bf16;
+    const dnnl::status status = dnnl::set_max_cpu_isa(most);
+    DLRM_CHECK(status == dnnl::status::success, "oneDNN takes no limit of instruction sets: {}",
+               static_cast<int>(status));
+    return true;
+  }();
+  static_cast<void>(limited);
+}
+
 bool multiplies_bf16() {
+  limit_onednn();
   // The bits of an instruction set include those of lesser sets.
   const auto have = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto need = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
@@ -75,6 +94,7 @@ class Products::Impl {
       : kernels_(kernels),
         threads_(threads),
         native_bf16_(allow_bf16 && multiplies_bf16()),
+        primitives_(static_cast<size_t>(std::max(threads, 1))),
         scratch_(device, 0, "matrix product scratch"),
         wide_a_(device, 0, "widened bf16 operand"),
         wide_b_(device, 0, "widened bf16 operand"),
@@ -105,35 +125,96 @@ class Products::Impl {
     s.out = c.type;
     s.bias = bias != nullptr;
     s.sum = added.data != nullptr;
-    run(s, a.data, b.data, bias, c.data);
+    run(s, static_cast<char*>(a.data), static_cast<char*>(b.data), bias,
+        static_cast<char*>(c.data));
     if (c.data != result.data) convert(c, result);
   }
 
  private:
-  void run(const Shape& shape, void* a, void* b, const float* bias, void* c) {
+  /// The product c [m, n] in `rows` x `columns` tiles.
+  struct Grid {
+    int rows = 1, columns = 1;
+  };
+  static constexpr int64_t kTileRows = 8, kTileColumns = 16;
+
+  /// As many tiles as there are threads, if they have a few rows and columns. The smallest tile
+  /// wins, of equal ones the one nearest to a square.
+  static Grid grid_of(int threads, int64_t m, int64_t n) {
+    Grid best;
+    const auto size = [&](const Grid& g) {
+      const int64_t rows = (m + g.rows - 1) / g.rows, columns = (n + g.columns - 1) / g.columns;
+      return std::pair(rows * columns, rows + columns);
+    };
+    for (int rows = 1; rows <= std::min<int64_t>(threads, m / kTileRows); ++rows) {
+      const auto columns = std::clamp<int64_t>(n / kTileColumns, 1, threads / rows);
+      const Grid grid{rows, static_cast<int>(columns)};
+      if (size(grid) < size(best)) best = grid;
+    }
+    const Grid row{1, static_cast<int>(std::clamp<int64_t>(n / kTileColumns, 1, threads))};
+    return size(row) < size(best) ? row : best;
+  }
+
+  /// oneDNN takes teams of any size, so each thread makes a product of its own of a tile.
+  void run(const Shape& shape, char* a, char* b, const float* bias, char* c) {
+    const OneThread alone;
     // A second thread would start too late to help with a small product.
-    const ThreadScope scope(parts_for(threads_, shape.m * shape.n * shape.k, 1 << 18));
-    Primitive& p = primitive(shape);
+    const Parts parts = parts_for(threads_, shape.m * shape.n * shape.k, 1 << 18);
+    if (parts == 1) return check(execute(primitive(shape, 0), 0, a, b, bias, c));
+    const Grid grid = grid_of(parts, shape.m, shape.n);
+    const auto in = static_cast<int64_t>(size_of(shape.in));
+    const auto out = static_cast<int64_t>(size_of(shape.out));
+    const auto rows_of = [&](int part) { return part_of(shape.m, part / grid.columns, grid.rows); };
+    const auto columns_of = [&](int part) {
+      const int64_t blocks = (shape.n + kTileColumns - 1) / kTileColumns;
+      const Range range = part_of(blocks, part % grid.columns, grid.columns);
+      return Range{range.begin * kTileColumns, std::min(shape.n, range.end * kTileColumns)};
+    };
+    const Parts tiles{grid.rows * grid.columns, threads_};
+    tiles_.resize(static_cast<size_t>(tiles));
+    for (int part = 0; part < tiles; ++part) {
+      Shape tile = shape;
+      tile.m = rows_of(part).size();
+      tile.n = columns_of(part).size();
+      tiles_[static_cast<size_t>(part)] = &primitive(tile, part);
+    }
+    std::atomic<dnnl_status_t> status{dnnl_success};
+    parallel(tiles, [&](int part) {
+      const int64_t row = rows_of(part).begin, column = columns_of(part).begin;
+      const dnnl_status_t ended =
+          execute(*tiles_[static_cast<size_t>(part)], part,
+                  a + in * row * (shape.transposed_a ? 1 : shape.lda),
+                  b + in * column * (shape.transposed_b ? shape.ldb : 1),
+                  bias ? bias + column : nullptr, c + out * (row * shape.ldc + column));
+      if (ended != dnnl_success) status = ended;
+    });
+    check(status);
+  }
+
+  dnnl_status_t execute(Primitive& p, int part, void* a, void* b, const float* bias, void* c) {
     p.a.set_data_handle(a);
     p.b.set_data_handle(b);
     p.c.set_data_handle(c);
-    p.scratch.set_data_handle(scratch_.data());
+    p.scratch.set_data_handle(scratch_.data() + static_cast<size_t>(part) * scratch_stride_);
     if (bias) p.bias.set_data_handle(const_cast<float*>(bias));
     const std::array<dnnl_exec_arg_t, 5> args{{{DNNL_ARG_SRC, p.a.get()},
                                                {DNNL_ARG_WEIGHTS, p.b.get()},
                                                {DNNL_ARG_DST, p.c.get()},
                                                {DNNL_ARG_SCRATCHPAD, p.scratch.get()},
                                                {DNNL_ARG_BIAS, p.bias.get(true)}}};
-    const auto status =
-        dnnl_primitive_execute(p.run.get(), stream_.get(), bias ? 5 : 4, args.data());
+    return dnnl_primitive_execute(p.run.get(), p.stream.get(), bias ? 5 : 4, args.data());
+  }
+
+  static void check(dnnl_status_t status) {
     DLRM_CHECK(status == dnnl_success, "oneDNN matmul ended with status {}",
                static_cast<int>(status));
   }
 
-  Primitive& primitive(const Shape& shape) {
-    const auto found = primitives_.find(shape);
-    if (found != primitives_.end()) return found->second;
-    return primitives_.emplace(shape, make(shape)).first->second;
+  /// That of one thread. Threads share none, because a primitive has its operands.
+  Primitive& primitive(const Shape& shape, int part) {
+    auto& mine = primitives_[static_cast<size_t>(part)];
+    const auto found = mine.find(shape);
+    if (found != mine.end()) return found->second;
+    return mine.emplace(shape, make(shape)).first->second;
   }
 
   Primitive make(const Shape& s) {
@@ -153,16 +234,25 @@ class Products::Impl {
           s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes,
           engine_);
       const auto space = description.scratchpad_desc();
-      scratch_.reserve(space.get_size());
+      reserve_scratch(space.get_size());
       Primitive p{dnnl::matmul(description),   memory(a, engine_, nullptr),
                   memory(b, engine_, nullptr), {},
-                  memory(c, engine_, nullptr), memory(space, engine_, nullptr)};
+                  memory(c, engine_, nullptr), memory(space, engine_, nullptr),
+                  dnnl::stream(engine_)};
       if (s.bias) p.bias = memory(bias, engine_, nullptr);
       return p;
     } catch (const dnnl::error& e) {
       throw run_error("oneDNN has no product of {} x {} x {} in {}: {}", s.m, s.k, s.n,
                       name_of(s.in), e.what());
     }
+  }
+
+  /// Each thread has whole pages.
+  void reserve_scratch(size_t bytes) {
+    constexpr size_t kPage = 4096;
+    if (bytes <= scratch_stride_) return;
+    scratch_stride_ = (bytes + kPage - 1) / kPage * kPage;
+    scratch_.reserve(static_cast<size_t>(threads_) * scratch_stride_);
   }
 
   static Matrix in_fp32(const Matrix& m, Array<float>& space) {
@@ -197,9 +287,10 @@ class Products::Impl {
   int threads_;
   bool native_bf16_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream_{engine_};
-  std::unordered_map<Shape, Primitive, ShapeHash> primitives_;
+  std::vector<std::unordered_map<Shape, Primitive, ShapeHash>> primitives_;  // of each thread
+  std::vector<Primitive*> tiles_;
   Array<char> scratch_;
+  size_t scratch_stride_ = 0;  // bytes of a thread
   Array<float> wide_a_;
   Array<float> wide_b_;
   Array<float> wide_c_;

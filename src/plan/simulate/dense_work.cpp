@@ -3,12 +3,11 @@
 
 #include "dlrm/wire/gradient_buckets.h"
 
+#include "numbers.h"
 #include "step_work.h"
 
 namespace dlrm {
 namespace {
-
-double real(int64_t value) { return static_cast<double>(value); }
 
 ProductWork linear(int64_t inputs, int64_t outputs) {
   return {real(inputs), real(outputs), real(inputs * outputs + outputs)};

@@ -19,7 +19,9 @@
 namespace dlrm::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr int64_t kSlots[] = {10, 64, 32};  // of the tables
@@ -89,14 +91,13 @@ TEST_F(MakingPlacements, CachesHaveTheRowsSlotsAndSizesOfTheirSlices) {
     }
     EXPECT_EQ(placement.stream(), nullptr);
   });
-  EXPECT_EQ(log, "1.5 KiB of memory cache the rows of 2 table parts, which are in host memory\n");
+  EXPECT_THAT(log, AllOf(HasSubstr("1.5 KiB"), HasSubstr("2 table parts")));
 }
 
 TEST_F(MakingPlacements, ThePartsOfOtherRanksAreNotCounted) {
   plan_.world = 2;
   plan_.shards[2].rank = 1;
-  EXPECT_EQ(with([](RowPlacement&) {}),
-            "1.0 KiB of memory cache the rows of 1 table part, which are in host memory\n");
+  EXPECT_THAT(with([](RowPlacement&) {}), AllOf(HasSubstr("1.0 KiB"), HasSubstr("1 table part")));
   plan_.shards[1].rank = 1;
   EXPECT_EQ(with([](RowPlacement&) {}), "");
 }
@@ -185,9 +186,7 @@ TEST_F(MakingPlacements, OfAGpuMemoryIsPinned) {
       EXPECT_EQ(placement.cache(cache).store().description(), "pinned host memory");
     }
   };
-  EXPECT_EQ(
-      with(use, false, true),
-      "1.5 KiB of GPU memory cache the rows of 2 table parts, which are in pinned host memory\n");
+  EXPECT_THAT(with(use, false, true), AllOf(HasSubstr("1.5 KiB"), HasSubstr("GPU memory")));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr int64_t kRows = 100, kSlots = 4, kRecordBytes = 24;
+constexpr int64_t kRows = 100, kMiddleSlots = 4, kMiddleRecordBytes = 24;
 
 /// A store in memory that tells when it writes, and what it is asked for.
 class TellingRecords final : public RecordStore {
@@ -48,22 +48,22 @@ class TellingRecords final : public RecordStore {
 
  private:
   Told& told_;
-  const std::unique_ptr<RecordStore> store_ = make_memory_records(kRows, kRecordBytes);
+  const std::unique_ptr<RecordStore> store_ = make_memory_records(kRows, kMiddleRecordBytes);
 };
 
 class MiddleTier : public ::testing::Test {
  protected:
   void write(const Rows& rows, int64_t version) {
-    write_version(*store_, rows, kRecordBytes, version);
+    write_version(*store_, rows, kMiddleRecordBytes, version);
   }
   Rows wrong(const Rows& rows, int64_t version) {
-    return wrong_rows(*store_, rows, kRecordBytes, [&](int64_t) { return version; });
+    return wrong_rows(*store_, rows, kMiddleRecordBytes, [&](int64_t) { return version; });
   }
   int64_t found() const { return store_->traffic().found_in_middle; }
 
   TellingRecords::Told told_;
-  const std::unique_ptr<RecordStore> store_ =
-      make_middle_records(kRows, kRecordBytes, kSlots, std::make_unique<TellingRecords>(told_));
+  const std::unique_ptr<RecordStore> store_ = make_middle_records(
+      kRows, kMiddleRecordBytes, kMiddleSlots, std::make_unique<TellingRecords>(told_));
 };
 
 TEST_F(MiddleTier, RecordsAreReadOnTheirWayToTheSlowerStore) {
@@ -100,19 +100,20 @@ TEST_F(MiddleTier, TakesMoreRowsThanItHasSlotsInParts) {
   write(row_range(10, 19), 1);
   EXPECT_THAT(told_.written, ElementsAre(IsEmpty(), Rows{10, 11, 12, 13}, SizeIs(1)));
   EXPECT_THAT(wrong(row_range(10, 19), 1), IsEmpty());
-  EXPECT_EQ(found(), kSlots);
+  EXPECT_EQ(found(), kMiddleSlots);
 }
 
 TEST_F(MiddleTier, ReadsOfBothTiersPutEachRecordInItsPlace) {
   write(row_range(10, 18), 1);
   write({3}, 1);
   Rows rows{30, 17, 10, 3, 31, 12, 16, 11, 32, 15};
-  Records read = read_records(*store_, rows, kRecordBytes);
+  Records read = read_records(*store_, rows, kMiddleRecordBytes);
   EXPECT_EQ(read.written, (std::vector<uint8_t>{0, 1, 1, 1, 0, 1, 1, 1, 0, 1}));
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!read.written[i]) continue;
-    for (size_t at = 0; at < kRecordBytes; ++at) {
-      ASSERT_EQ(read.bytes[i * kRecordBytes + at], byte_of(rows[i], 1, static_cast<int64_t>(at)))
+    for (size_t at = 0; at < kMiddleRecordBytes; ++at) {
+      ASSERT_EQ(read.bytes[i * kMiddleRecordBytes + at],
+                byte_of(rows[i], 1, static_cast<int64_t>(at)))
           << rows[i];
     }
   }

@@ -45,13 +45,8 @@ class Gate {
 /// What the stores of a placement were asked for.
 struct Calls {
   Calls() { may_write.open(); }
-  void add(const std::string& call) {
-    const std::lock_guard lock(mutex);
-    list.push_back(call);
-  }
-  std::mutex mutex;
-  std::vector<std::string> list;
   std::atomic<int64_t> writes_begun = 0, rows_written = 0, rows_read_twice = 0;
+  std::atomic<int> reads_under_way = 0;
   std::atomic<bool> fails = false, write_fails = false;
   Gate reading, may_finish;  ///< the first read that is to be finished, and what it waits for
   Gate may_write;            ///< what writes wait for
@@ -64,7 +59,6 @@ class WatchedRecords final : public RecordStore {
 
   std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
                                          uint8_t* written) override {
-    calls_.add("start " + name_);
     calls_.rows_read_twice +=
         static_cast<int64_t>(rows.size() - std::set<int64_t>(rows.begin(), rows.end()).size());
     return std::make_unique<Read>(*this, store_->start_read(rows, out, written));
@@ -87,21 +81,18 @@ class WatchedRecords final : public RecordStore {
  private:
   struct Read final : RecordRead {
     Read(WatchedRecords& of, std::unique_ptr<RecordRead> watched)
-        : records(of), read(std::move(watched)) {}
-    ~Read() override {
-      if (!finished) records.calls_.add("end " + records.name_);
+        : records(of), read(std::move(watched)) {
+      ++records.calls_.reads_under_way;
     }
+    ~Read() override { --records.calls_.reads_under_way; }
     void finish() override {
       records.calls_.reading.open();
       records.calls_.may_finish.await();
-      records.calls_.add("finish " + records.name_);
       read->finish();
       if (records.calls_.fails) throw run_error("the disk of {} is gone", records.name_);
-      finished = true;
     }
     WatchedRecords& records;
     const std::unique_ptr<RecordRead> read;
-    bool finished = false;
   };
 
   const std::string name_;

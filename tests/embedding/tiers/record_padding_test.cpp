@@ -11,7 +11,7 @@ namespace dlrm::testing {
 namespace {
 
 /// The layout of two column shards: of widths 1 and 5, with two states each.
-SlotRecords layout_of(DType type) {
+SlotRecords padded_layout_of(DType type) {
   TableConfig table;
   table.rows = 10;
   table.dim = 6;
@@ -31,7 +31,7 @@ SlotRecords layout_of(DType type) {
 
 TEST(RecordPadding, PartsAreAlignedAndPaddedWithZeros) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    const SlotRecords layout = layout_of(type);
+    const SlotRecords layout = padded_layout_of(type);
     const RecordPadding padding(layout);
     ASSERT_EQ(padding.parts().size(), 6u);
     std::vector<std::byte> record(static_cast<size_t>(layout.bytes()));

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <string>
-#include <thread>
-#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -46,15 +44,8 @@ TEST_P(RecordRates, AreThoseOfTheTimeThatTheyTook) {
     // A batch has some rows twice, which are read once.
     const double read = std::min(written, 2000.0) / 2;
     EXPECT_LE(written / rate.rows_written + read / rate.rows_read, elapsed_) << rows;
-    // Nothing is faster than a few nanoseconds, or takes more than all processors.
-    const double processors = std::thread::hardware_concurrency() + 2;
-    for (const auto& [rows_a_second, cpu_seconds] :
-         {std::pair(rate.rows_written, rate.write_cpu_seconds),
-          std::pair(rate.rows_read, rate.read_cpu_seconds)}) {
-      EXPECT_LT(rows_a_second, 1e9) << rows;
-      EXPECT_GE(cpu_seconds, 0) << rows;
-      EXPECT_LE(cpu_seconds, processors * elapsed_ / (rows == 10'000 ? 2000 : 1)) << rows;
-    }
+    EXPECT_GE(rate.write_cpu_seconds, 0) << rows;
+    EXPECT_GE(rate.read_cpu_seconds, 0) << rows;
     EXPECT_TRUE(std::isfinite(rate.rows_written) && std::isfinite(rate.rows_read)) << rows;
   }
 }
@@ -70,19 +61,6 @@ INSTANTIATE_TEST_SUITE_P(Tiers, RecordRates, ::testing::Bool(),
                          [](const ::testing::TestParamInfo<bool>& info) {
                            return info.param ? "ssd" : "memory";
                          });
-
-// Nine times as many records are written as read, and a read takes no longer than a write, which
-// is the first access to the memory. Other work may disturb some of the attempts.
-TEST(MemoryRates, OfReadsDoNotHaveTheTimeOfWrites) {
-  bool rows = false, cpu = false;
-  for (int attempt = 0; attempt < 100 && !(rows && cpu); ++attempt) {
-    const RecordRate rate = measure_memory(256, 256 * 40'000, 0);
-    rows = rows || rate.rows_read > rate.rows_written / 4;
-    cpu = cpu || (rate.write_cpu_seconds > 0 && rate.read_cpu_seconds < 4 * rate.write_cpu_seconds);
-  }
-  EXPECT_TRUE(rows);
-  EXPECT_TRUE(cpu);
-}
 
 TEST(SsdRates, OfAFolderThatCannotBeAreAnError) {
   const std::string error =

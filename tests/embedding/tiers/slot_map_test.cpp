@@ -191,15 +191,6 @@ TEST(SlotMap, RowsThatOneBatchUsesLeaveBeforeOneThatCameBack) {
   EXPECT_GE(map.slot_of(3), 0);
 }
 
-TEST(SlotMap, UpToSevenUsesAreRemembered) {
-  SlotMap map(100, 2, make_clock());
-  for (int i = 0; i < 100; ++i) changes_of(map, {0});
-  for (int64_t row = 1; row < 9; ++row) changes_of(map, {row});  // the first takes an empty slot
-  EXPECT_GE(map.slot_of(0), 0);
-  changes_of(map, {9});
-  EXPECT_EQ(map.slot_of(0), -1);
-}
-
 TEST(SlotMap, ARowIsDirtyFromItsUpdateUntilItLeaves) {
   SlotMap map(10, 1, make_clock());
   EXPECT_FALSE(changes_of(map, {0}, true).at(0).dirty);  // the slot was empty

@@ -12,8 +12,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int64_t kRecordBytes = 128;
-constexpr int64_t kRows = 1000;  // about 16 segments of 64 records
+constexpr int64_t kFaultyBytes = 128;
+constexpr int64_t kFaultyRows = 1000;  // about 16 segments of 64 records
 
 class SsdFaults : public ::testing::TestWithParam<bool> {
  protected:
@@ -25,16 +25,17 @@ class SsdFaults : public ::testing::TestWithParam<bool> {
     options.io_uring = GetParam();
     options.direct = false;  // it would refuse short transfers
     store_ = std::make_unique<SsdRecords>(
-        kRows, kRecordBytes, options,
+        kFaultyRows, kFaultyBytes, options,
         std::make_unique<DisturbedFile>(open_block_file(options), faults_));
   }
 
-  void write(int64_t version, const Rows& rows = row_range(0, kRows)) {
-    write_version(*store_, rows, kRecordBytes, version);
+  void write(int64_t version, const Rows& rows = row_range(0, kFaultyRows)) {
+    write_version(*store_, rows, kFaultyBytes, version);
   }
-  void read() { read_records(*store_, row_range(0, kRows), kRecordBytes); }
+  void read() { read_records(*store_, row_range(0, kFaultyRows), kFaultyBytes); }
   Rows wrong(int64_t version) {
-    return wrong_rows(*store_, row_range(0, kRows), kRecordBytes, [&](int64_t) { return version; });
+    return wrong_rows(*store_, row_range(0, kFaultyRows), kFaultyBytes,
+                      [&](int64_t) { return version; });
   }
   /// Lets transfer `nth` of a direction, counted from 0, be disturbed, and no other.
   void disturb(bool write, int nth, Disturbance disturbance) {
@@ -97,7 +98,7 @@ TEST_P(SsdFaults, OfSeveralErrorsTheFirstIsTold) {
   write(1);
   std::vector<std::unique_ptr<RecordRead>> reads;
   const Rows rows = row_range(0, 40);
-  std::vector<std::byte> records(rows.size() * kRecordBytes);
+  std::vector<std::byte> records(rows.size() * kFaultyBytes);
   std::vector<uint8_t> written(rows.size());
   std::vector<std::string> errors;
   for (const int error : {EIO, ENXIO}) {
@@ -165,11 +166,11 @@ TEST_P(SsdFaults, ADamagedBlockIsAnErrorThatNamesIt) {
 }
 
 TEST_P(SsdFaults, ADamagedRecordIsFoundWhereverItIsInItsBlock) {
-  for (int64_t row = 0; row < 4096 / kRecordBytes; ++row) {
+  for (int64_t row = 0; row < 4096 / kFaultyBytes; ++row) {
     SetUpStore();
     write(1);
-    disturb(false, 0, {.damaged = true, .at = row * kRecordBytes + row});
-    const auto read_row = [&] { read_records(*store_, {row}, kRecordBytes); };
+    disturb(false, 0, {.damaged = true, .at = row * kFaultyBytes + row});
+    const auto read_row = [&] { read_records(*store_, {row}, kFaultyBytes); };
     EXPECT_THAT(error_of(ExitCode::kFailure, read_row), HasSubstr("block 0 is damaged")) << row;
   }
 }
@@ -197,7 +198,7 @@ TEST_P(SsdFaults, ADamagedBlockIsFoundByCompactionToo) {
   const std::string error = error_of(ExitCode::kFailure, [&] {
     write(0);
     for (int64_t version = 1; version < 20; ++version)
-      write(version, row_range(version % 7, kRows, 7));
+      write(version, row_range(version % 7, kFaultyRows, 7));
   });
   EXPECT_THAT(error, HasSubstr("is damaged"));
   expect_failed_for_good(error);
@@ -221,7 +222,7 @@ TEST_P(SsdFaults, AFileThatCannotBeEmptiedIsAnError) {
 }
 
 TEST_P(SsdFaults, AnErrorWhileRecordsAreArrangedIsFinal) {
-  Rows rows = row_range(0, kRows);
+  Rows rows = row_range(0, kFaultyRows);
   std::reverse(rows.begin(), rows.end());
   for (const bool write_fails : {false, true}) {
     SetUpStore();

@@ -22,8 +22,9 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr int64_t kRecordBytes = 128;
-constexpr int64_t kRows = 1000;  // about 16 segments of 64 records, in two blocks and one of rows
+constexpr int64_t kSegmentRecordBytes = 128;
+constexpr int64_t kSegmentRows =
+    1000;  // about 16 segments of 64 records, in two blocks and one of rows
 constexpr int64_t kSegment = 64;
 
 class SsdSegments : public ::testing::Test {
@@ -40,8 +41,8 @@ class SsdSegments : public ::testing::Test {
         rows, record_bytes, options_,
         std::make_unique<DisturbedFile>(open_block_file(options_), faults_));
   }
-  std::unique_ptr<RecordStore> make() const { return make(kRows, kRecordBytes); }
-  RecordLayout layout() const { return RecordLayout(kRows, kRecordBytes, options_); }
+  std::unique_ptr<RecordStore> make() const { return make(kSegmentRows, kSegmentRecordBytes); }
+  RecordLayout layout() const { return RecordLayout(kSegmentRows, kSegmentRecordBytes, options_); }
   Rows shuffled(Rows rows) {
     std::shuffle(rows.begin(), rows.end(), random_);
     return rows;
@@ -62,14 +63,14 @@ class SsdSegments : public ::testing::Test {
 // Segments are used again only if the file is as long as its live records allow.
 TEST_F(SsdSegments, AreCompactedOnlyInALongFile) {
   const auto store = make();
-  const Rows all = row_range(0, kRows);
-  write_version(*store, shuffled(all), kRecordBytes, 0);
+  const Rows all = row_range(0, kSegmentRows);
+  write_version(*store, shuffled(all), kSegmentRecordBytes, 0);
   int64_t read = 0;
   for (int64_t segment = 0; segment < 60; ++segment) {
-    write_version(*store, segment_of(all), kRecordBytes, 1);
+    write_version(*store, segment_of(all), kSegmentRecordBytes, 1);
     const int64_t read_before = std::exchange(read, store->traffic().read.bytes);
     if (read > read_before) {
-      EXPECT_EQ(length_, layout().segments_for(kRows) * layout().segment_bytes()) << segment;
+      EXPECT_EQ(length_, layout().segments_for(kSegmentRows) * layout().segment_bytes()) << segment;
     }
     // One segment makes room for another, and is read with the numbers of its rows.
     EXPECT_LE(read - read_before, 2 * layout().segment_bytes()) << segment;
@@ -81,10 +82,10 @@ TEST_F(SsdSegments, AreCompactedOnlyInALongFile) {
 // begins afterwards.
 TEST_F(SsdSegments, WaitForTheOldestOfSeveralReads) {
   const auto store = make();
-  write_version(*store, row_range(0, kRows), kRecordBytes, 0);
+  write_version(*store, row_range(0, kSegmentRows), kSegmentRecordBytes, 0);
   const Rows first{5, 200, 400, 600, 800}, second{5};
   const auto start = [&](const Rows& rows, Records& records) {
-    records = {std::vector<std::byte>(rows.size() * kRecordBytes),
+    records = {std::vector<std::byte>(rows.size() * kSegmentRecordBytes),
                std::vector<uint8_t>(rows.size())};
     return store->start_read(rows, records.bytes.data(), records.written.data());
   };
@@ -92,18 +93,20 @@ TEST_F(SsdSegments, WaitForTheOldestOfSeveralReads) {
   const auto first_read = start(first, of_first);
   Rows segment = row_range(800 / kSegment * kSegment, (800 / kSegment + 1) * kSegment);
   std::erase(segment, 800);
-  write_version(*store, segment, kRecordBytes, 1);
+  write_version(*store, segment, kSegmentRecordBytes, 1);
   Rows others = row_range(kSegment, 768);
   for (const int64_t row : first) std::erase(others, row);
-  const auto write_segment = [&] { write_version(*store, segment_of(others), kRecordBytes, 1); };
+  const auto write_segment = [&] {
+    write_version(*store, segment_of(others), kSegmentRecordBytes, 1);
+  };
   while (store->traffic().read.bytes == 0) write_segment();
   const auto second_read = start(second, of_second);
   for (int64_t i = 0; i < SegmentTable::kSlack / 2; ++i) write_segment();
   second_read->finish();
   first_read->finish();
   for (size_t i = 0; i < first.size(); ++i) {
-    for (int64_t at = 0; at < kRecordBytes; ++at) {
-      ASSERT_EQ(of_first.bytes[i * kRecordBytes + static_cast<size_t>(at)],
+    for (int64_t at = 0; at < kSegmentRecordBytes; ++at) {
+      ASSERT_EQ(of_first.bytes[i * kSegmentRecordBytes + static_cast<size_t>(at)],
                 byte_of(first[i], 0, at))
           << first[i];
     }
@@ -117,13 +120,13 @@ TEST_F(SsdSegments, WaitForEachReadThatWasUnderWayWhenTheyBecameFree) {
   for (const bool arranges : {false, true}) {
     SCOPED_TRACE(arranges);
     const auto store = make();
-    Rows all = row_range(0, kRows);
+    Rows all = row_range(0, kSegmentRows);
     // Only this segment has something to sort, or only few live records.
     const int64_t begin = 8 * kSegment, row = begin + 5;
     if (arranges) std::shuffle(&all[begin], &all[begin + kSegment], random_);
-    write_version(*store, all, kRecordBytes, 0);
+    write_version(*store, all, kSegmentRecordBytes, 0);
     faults_->transfer = [&](const BlockTransfer&) { return Disturbance{.held = holds}; };
-    Records older{std::vector<std::byte>(kRecordBytes), {7}}, newer = older;
+    Records older{std::vector<std::byte>(kSegmentRecordBytes), {7}}, newer = older;
     const Rows of_older{0}, of_newer{row};
     const auto first = store->start_read(of_older, older.bytes.data(), older.written.data());
     holds = true;
@@ -131,21 +134,21 @@ TEST_F(SsdSegments, WaitForEachReadThatWasUnderWayWhenTheyBecameFree) {
     holds = false;
     const int64_t read_before = store->traffic().read.bytes;
     const auto write_others = [&](int64_t version) {
-      write_version(*store, segment_of(row_range(kSegment, begin)), kRecordBytes, version);
+      write_version(*store, segment_of(row_range(kSegment, begin)), kSegmentRecordBytes, version);
     };
     if (arranges) {
       store->arrange();
     } else {
       Rows dead = row_range(begin, begin + kSegment);
       std::erase(dead, row);
-      write_version(*store, dead, kRecordBytes, 1);
+      write_version(*store, dead, kSegmentRecordBytes, 1);
       for (int i = 0; store->traffic().read.bytes == read_before && i < 20; ++i) write_others(1);
     }
     ASSERT_GT(store->traffic().read.bytes, read_before);
     first->finish();
     for (int i = 0; i < 3; ++i) write_others(2);
     second->finish();
-    for (int64_t at = 0; at < kRecordBytes; ++at) {
+    for (int64_t at = 0; at < kSegmentRecordBytes; ++at) {
       ASSERT_EQ(newer.bytes[static_cast<size_t>(at)], byte_of(row, 0, at));
     }
   }
@@ -158,7 +161,7 @@ TEST_F(SsdSegments, AWriterDoesNotWaitForAReadThatCouldNotStart) {
   bool reads = false;
   const int64_t most = layout().most_segments * layout().segment_bytes();
   const auto store = make();
-  write_version(*store, row_range(0, kRows), kRecordBytes, 0);
+  write_version(*store, row_range(0, kSegmentRows), kSegmentRecordBytes, 0);
   faults_->resize = [&](int64_t bytes) {
     const std::lock_guard lock(mutex);
     length_ = bytes;
@@ -179,7 +182,9 @@ TEST_F(SsdSegments, AWriterDoesNotWaitForAReadThatCouldNotStart) {
   };
   std::string of_reader, of_writer;
   std::thread reader([&] {
-    of_reader = error_of(ExitCode::kFailure, [&] { read_records(*store, {0, 1}, kRecordBytes); });
+    of_reader = error_of(ExitCode::kFailure, [&] {
+      read_records(*store, {0, 1}, kSegmentRecordBytes);
+    });
   });
   {
     std::unique_lock lock(mutex);
@@ -187,7 +192,7 @@ TEST_F(SsdSegments, AWriterDoesNotWaitForAReadThatCouldNotStart) {
   }
   of_writer = error_of(ExitCode::kFailure, [&] {
     for (int version = 1; version < 50; ++version) {
-      write_version(*store, shuffled(row_range(8, kRows)), kRecordBytes, version);
+      write_version(*store, shuffled(row_range(8, kSegmentRows)), kSegmentRecordBytes, version);
     }
   });
   reader.join();
@@ -247,11 +252,12 @@ TEST_F(SsdSegments, DamagedNumbersOfRowsAreFound) {
             transfer.bytes == kBlockBytes && transfer.offset / kBlockBytes % 3 == 2;
         return Disturbance{.damaged = !transfer.write && of_rows, .at = at};
       };
-      write_version(*store, shuffled(row_range(0, kRows)), kRecordBytes, 0);
+      write_version(*store, shuffled(row_range(0, kSegmentRows)), kSegmentRecordBytes, 0);
       const std::string error = error_of(ExitCode::kFailure, [&] {
         if (arranges) return store->arrange();
         for (int64_t version = 1; version < 20; ++version) {
-          write_version(*store, segment_of(row_range(0, kRows)), kRecordBytes, version);
+          write_version(*store, segment_of(row_range(0, kSegmentRows)), kSegmentRecordBytes,
+                        version);
         }
       });
       const size_t block = error.find("block ");
@@ -265,12 +271,13 @@ TEST_F(SsdSegments, DamagedNumbersOfRowsAreFound) {
 TEST_F(SsdSegments, ThatADiskHasNoRoomForAreAnError) {
   faults_->resize = [](int64_t bytes) { return bytes > 100'000 ? ENOSPC : 0; };
   const auto store = make();
-  EXPECT_EQ(error_of(ExitCode::kFailure,
-                     [&] { write_version(*store, row_range(0, kRows), kRecordBytes, 0); }),
-            folder_.path() +
-                ": rows of C3: cannot lengthen the file to 110592 bytes: No space left on device "
-                "(errno 28); all rows written would take 430080; free space there, or set "
-                "memory.cached.directory to a larger disk");
+  EXPECT_EQ(
+      error_of(ExitCode::kFailure,
+               [&] { write_version(*store, row_range(0, kSegmentRows), kSegmentRecordBytes, 0); }),
+      folder_.path() +
+          ": rows of C3: cannot lengthen the file to 110592 bytes: No space left on device "
+          "(errno 28); all rows written would take 430080; free space there, or set "
+          "memory.cached.directory to a larger disk");
 }
 
 TEST_F(SsdSegments, ThreadsOfAQueueAreAsManyAsItsTransfersAndAtMostSixteen) {

@@ -19,8 +19,8 @@
 namespace dlrm::testing {
 namespace {
 
-constexpr int64_t kRecordBytes = 128;
-constexpr int64_t kRows = 1000;
+constexpr int64_t kSystemRecordBytes = 128;
+constexpr int64_t kSystemRows = 1000;
 
 /// A call that fails with an error. With `argument`, only if that is its argument 1.
 struct Refused {
@@ -80,14 +80,14 @@ class RefusingSystem : public ::testing::Test {
   std::unique_ptr<RecordStore> make(bool io_uring = true) const {
     SsdRecordsOptions options = small_segments(folder_.path());
     options.io_uring = io_uring;
-    return make_ssd_records(kRows, kRecordBytes, options);
+    return make_ssd_records(kSystemRows, kSystemRecordBytes, options);
   }
   /// Writes and reads all rows. Returns how, or what was wrong.
   std::string used(const std::unique_ptr<RecordStore>& store) const {
     for (int64_t version = 0; version < 3; ++version) {
-      write_version(*store, row_range(version, kRows), kRecordBytes, version);
+      write_version(*store, row_range(version, kSystemRows), kSystemRecordBytes, version);
     }
-    const Rows wrong = wrong_rows(*store, row_range(0, kRows), kRecordBytes,
+    const Rows wrong = wrong_rows(*store, row_range(0, kSystemRows), kSystemRecordBytes,
                                   [](int64_t row) { return std::min<int64_t>(row, 2); });
     return wrong.empty() ? store->description() : "wrong rows";
   }
@@ -136,7 +136,7 @@ TEST_F(RefusingSystem, ThreadsThatCannotStartAreAnError) {
 TEST_F(RefusingSystem, ThreadsTellTheErrorsOfTheirCalls) {
   SsdRecordsOptions options = small_segments(folder_.path());
   options.io_uring = options.direct = false;
-  const auto use = [&] { return used(make_ssd_records(kRows, kRecordBytes, options)); };
+  const auto use = [&] { return used(make_ssd_records(kSystemRows, kSystemRecordBytes, options)); };
   const std::string begin = folder_.path() + ": rows of C3: cannot ";
   const std::string more = "; free space there, or set memory.cached.directory to a larger disk";
   const std::string again =
@@ -153,9 +153,10 @@ TEST_F(RefusingSystem, ThreadsTellTheErrorsOfTheirCalls) {
             write + "Read-only file system (errno 30)" + mend);
   EXPECT_EQ(said_with({{__NR_pread64, ENXIO}},
                       [&] {
-                        const auto store = make_ssd_records(kRows, kRecordBytes, options);
-                        write_version(*store, row_range(0, kRows), kRecordBytes, 0);
-                        read_records(*store, {0}, kRecordBytes);
+                        const auto store =
+                            make_ssd_records(kSystemRows, kSystemRecordBytes, options);
+                        write_version(*store, row_range(0, kSystemRows), kSystemRecordBytes, 0);
+                        read_records(*store, {0}, kSystemRecordBytes);
                         return std::string("read");
                       }),
             begin + "read 1 blocks at block 0: No such device or address (errno 6)" + mend);

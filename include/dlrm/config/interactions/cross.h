@@ -25,6 +25,7 @@ struct CrossConfig {
     const int64_t n = width(in);
     return {.parameters = layers * (rank * n + n * rank + n),  // V, U, b
             .parameter_rows = layers * (rank + n),
+            .largest_matrix = rank * n,
             .kept = layers * (2 * n + rank),  // a layer's input, U(Vx) + b, and Vx
             .tensors = 3 * layers};
   }

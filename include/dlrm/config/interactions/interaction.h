@@ -27,6 +27,7 @@ struct InteractionInputs {
 struct InteractionCost {
   int64_t parameters = 0;      ///< elements of its trained tensors
   int64_t parameter_rows = 0;  ///< rows of its trained matrices
+  int64_t largest_matrix = 0;  ///< elements of the largest of them
   int64_t kept = 0;            ///< elements per sample that backward needs from forward, without Z
   int64_t tensors = 9;  ///< upper bound of the number of trained tensors, and of kept matrices
 };

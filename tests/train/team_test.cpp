@@ -1,0 +1,62 @@
+// A CPU's operations share one team of threads, whatever the size of their work.
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/train/trainer.h"
+
+#include "small_run.h"
+#include "test_rank.h"
+#include "threads_here.h"
+
+namespace dlrm {
+namespace {
+
+/// Layers and tables of which some have work for one thread, some for a few, and some for all.
+RunConfig mixed_sizes(int threads) {
+  RunConfig config = odd_model();
+  config.model.bottom_mlp.insert(config.model.bottom_mlp.begin(), {300, 40});
+  config.model.top_mlp.insert(config.model.top_mlp.begin(), {260, 33});
+  config.model.tables[3].rows = 40000;
+  config.train.global_batch_size = 1500;
+  config.train.threads = threads;
+  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
+  return config;
+}
+
+class Team : public ::testing::TestWithParam<std::tuple<int, Precision>> {};
+
+TEST_P(Team, StepsAndEvaluationsMakeNoThreads) {
+  RunConfig config = mixed_sizes(std::get<0>(GetParam()));
+  config.train.precision = std::get<1>(GetParam());
+  run_on_threads(1, [&](Communicator& comm) {
+    TestRank rank(comm, config);
+    const auto ops = rank.execution.make_ops(config.train.threads, false);
+    Trainer trainer(rank.context, *ops, config, make_plan(config, 1), true);
+    int64_t next = 0;
+    std::vector<float> probabilities;
+    TargetList targets;
+    const auto train_and_evaluate = [&] {
+      for (int i = 0; i < 6; ++i, ++next) {
+        RunConfig of_this = config;  // batches of all sizes
+        of_this.train.global_batch_size = std::max<int64_t>(1, 1500 >> 2 * i);
+        trainer.route(odd_batch(of_this, next, 0, 1));
+        if (i == 3) {
+          trainer.infer(probabilities, targets);
+        } else {
+          trainer.step(next, false);
+        }
+      }
+    };
+    train_and_evaluate();
+    const auto before = threads_here();
+    train_and_evaluate();
+    EXPECT_EQ(threads_here(), before);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Team,
+                         ::testing::Combine(::testing::Values(2, 3, 8, 16),
+                                            ::testing::Values(Precision::kFp32, Precision::kBf16)));
+
+}  // namespace
+}  // namespace dlrm
