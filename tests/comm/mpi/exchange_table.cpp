@@ -124,21 +124,29 @@ void check_skips(ExchangeTable& table, Communicator& comm) {
   }
 }
 
-/// The memory of a table is freed unless a rank still reads one of its descriptors.
+/// The memory of a table is used again unless a rank still reads one of its descriptors.
 void check_memory(const std::shared_ptr<comm::SharedMemoryGroup>& group, int ranks) {
-  constexpr uint64_t kTwoChunks = 64;
-  for (const uint64_t unread :
-       {uint64_t{0}, uint64_t{31}, uint64_t{32}, kTwoChunks - 1, kTwoChunks}) {
-    auto table = std::make_unique<ExchangeTable>(group, ranks);
-    std::byte* chunk = nullptr;
-    for (uint64_t call = 0; call < kTwoChunks; ++call) {
-      ExchangeDescriptor& mine = table->acquire(call);
-      if (call == 0) chunk = reinterpret_cast<std::byte*>(&mine) - 64;  // its head
+  constexpr uint64_t kUsed = 64, kNone = kUsed;
+  constexpr uint32_t kUnread = 77;
+  const auto use_a_table = [&](uint64_t unread) {
+    ExchangeTable table(group, ranks);
+    ExchangeDescriptor* kept = nullptr;
+    for (uint64_t call = 0; call < kUsed; ++call) {
+      ExchangeDescriptor& mine = table.acquire(call);
+      mine.kind = call == unread ? kUnread : 0;
+      if (call == unread) kept = &mine;
       mine.publish(call, call == unread ? 1 : 0);
     }
-    table.reset();
-    const bool kept = group->arena().deallocate(chunk);
-    require(kept == (unread < kTwoChunks), kept ? "memory is kept" : "memory is freed", unread);
+    return kept;
+  };
+  use_a_table(kNone);
+  const size_t bytes = group->arena().bytes();
+  for (uint64_t round = 0; round < 50; ++round) use_a_table(kNone);
+  require(group->arena().bytes() == bytes, "memory is kept", kNone);
+  for (const uint64_t unread : {uint64_t{0}, uint64_t{31}, uint64_t{32}, kUsed - 1}) {
+    const ExchangeDescriptor* const kept = use_a_table(unread);
+    for (int round = 0; round < 3; ++round) use_a_table(kNone);
+    require(kept->kind == kUnread, "memory is freed", unread);
   }
 }
 
