@@ -121,9 +121,11 @@ std::string existing_folder(const RunConfig& config) {
 std::string feasibility_line(const RunConfig& config, const Plan& plan, const Scan& scan) {
   constexpr int64_t kFileBytes = int64_t{256} << 20;
   constexpr double kSeconds = 0.2;
-  int busiest = 0;
-  for (int rank = 1; rank < plan.world; ++rank) {
-    if (misses_per_step(scan, rank) > misses_per_step(scan, busiest)) busiest = rank;
+  int busiest = -1;  // of the ranks with cached rows
+  for (int rank = 0; rank < plan.world; ++rank) {
+    if (scan.ranks[static_cast<size_t>(rank)].slices().empty()) continue;
+    const bool first = busiest < 0;
+    if (first || misses_per_step(scan, rank) > misses_per_step(scan, busiest)) busiest = rank;
   }
   const double misses = misses_per_step(scan, busiest);
   int64_t record_bytes = 0, most = 0;
@@ -138,6 +140,7 @@ std::string feasibility_line(const RunConfig& config, const Plan& plan, const Sc
       "cached tables: in steps {} to {}, rank {} fetches {:.1f} rows a step, {:.2f} MiB",
       scan.batches - scan.counted + 1, scan.batches, busiest, misses,
       misses * static_cast<double>(record_bytes) / 0x1p20);
+  if (misses == 0) return text + "\n";
   const bool on_ssd = config.memory.cached.backing == "ssd";
   if (!on_ssd && config.device == DeviceKind::kCuda) {
     return text + "; the GPU reads them from the host's memory\n";
@@ -145,7 +148,7 @@ std::string feasibility_line(const RunConfig& config, const Plan& plan, const Sc
   const std::string folder = on_ssd ? existing_folder(config) : "";
   const RecordRate rate = on_ssd ? measure_ssd(folder, record_bytes, kFileBytes, kSeconds)
                                  : measure_memory(record_bytes, kFileBytes, kSeconds);
-  const double steps = rate.rows_read / std::max(misses, 1e-9);
+  const double steps = rate.rows_read / misses;
   return text + fmt::format("; {} reads {:.0f} rows/s: at most {:.4g} steps/s, {:.4g} samples/s\n",
                             on_ssd ? "the SSD of " + folder : "host memory", rate.rows_read, steps,
                             steps * static_cast<double>(config.train.global_batch_size));

@@ -68,6 +68,26 @@ class ScannedData : public SmallRun {
   const std::string kLru = "--set memory.cached.fast=12% --set memory.cached.policy=lru16 ";
 };
 
+// Nobody fetches rows, because fast memory has them all.
+TEST_F(ScannedData, OnlyRanksWithCachedTablesFetchRows) {
+  write_file(path("plan.json"), R"({
+    "world": 2,
+    "shards": [
+      {"table": "tiny", "rows": [0, 3], "columns": [0, 8], "rank": 0},
+      {"table": "middle", "rows": [0, 500], "columns": [0, 8], "rank": 0},
+      {"table": "big", "rows": [0, 4001], "columns": [0, 8], "rank": 1, "tier": "cached"}
+    ],
+    "data_parallel": []
+  })");
+  for (const char* backing : {"host", "ssd"}) {
+    const Outcome outcome =
+        plan(std::string("--set memory.cached.fast=100% --set memory.cached.backing=") + backing);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_NE(outcome.output.find("rank 1 fetches 0.0 rows a step"), std::string::npos)
+        << outcome.output;
+  }
+}
+
 TEST_F(ScannedData, ForecastsTheMissesOfARun) {
   const Outcome scan = run_command("dlrm-plan config.yaml --ranks 1 --set sharding.plan=one.json " +
                                        kLru + "--scan-data --scan-batches 20",
