@@ -93,6 +93,11 @@ class OneId(Importing):
         path = self.texts("a.csv", ["12", "012", "+12", "1.1", "1.10", "12e5", "1200000", "1.2.0"])
         self.assertEqual(self.imported("{label: y, sparse: [u]}", path).sparse["u"].ids.tolist(), list(range(1, 9)))
 
+    def test_but_hexadecimal_digits_are_no_decimal_numbers(self):
+        path = self.texts("a.csv", ["1e5", "100000", "1E5", "0100000"])
+        batch = self.imported("{label: y, sparse: [{column: u, values: hex}]}", path)
+        self.assertEqual(batch.sparse["u"].ids.tolist(), [1, 2, 1, 2])
+
     def test_of_a_dictionary_with_another_spelling(self):
         tree = {"format": "dlrm-import", "version": 1, "scales": {}, "dictionaries": {"u": ["a", "12.0", "7", "7.0", 5]}}
         kept = ["--dictionary", self.write("d.json", json.dumps(tree)), "--frozen-dictionary"]
