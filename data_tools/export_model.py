@@ -26,6 +26,7 @@ import tempfile
 import numpy as np
 
 import trained_model
+from dlrm_dataset.endings import exit_code
 
 
 def write_npz(model, path):
@@ -93,10 +94,7 @@ def main():
             importlib.import_module(package)
         except ImportError:
             fail(f"--to {args.to} needs the Python package {package}: pip install {package}")
-    try:
-        write(trained_model.load(args.checkpoint), args.out)
-    except (trained_model.ModelError, OSError) as error:
-        fail(error)
+    sys.exit(exit_code(lambda: write(trained_model.load(args.checkpoint), args.out), (trained_model.ModelError,)))
 
 
 if __name__ == "__main__":

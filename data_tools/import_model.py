@@ -21,6 +21,7 @@ import os
 import re
 import shutil
 import sys
+import zipfile
 
 import h5py
 import numpy as np
@@ -28,6 +29,7 @@ import yaml
 
 import trained_model
 from dlrm_dataset.crc32c import crc32c
+from dlrm_dataset.endings import exit_code
 from trained_model import ModelError
 
 RANK, OFFSET = 5, 6  # fields of a piece in /layout/pieces: tensor, rows, columns, rank, offset
@@ -35,15 +37,31 @@ RANK, OFFSET = 5, 6  # fields of a piece in /layout/pieces: tensor, rows, column
 
 def read_arrays(path):
     if path.endswith(".npz"):
-        with np.load(path) as file:
-            return {name: file[name] for name in file.files if name != "model"}
+        try:
+            with np.load(path) as file:
+                return {name: file[name] for name in file.files if name != "model"}
+        except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+            raise ModelError(f"{path}: is no .npz file of arrays, or a damaged one: {error}") from None
     try:
         import torch
     except ImportError:
         raise ModelError(f"{path} needs the Python package torch: pip install torch") from None
-    state = torch.load(path, map_location="cpu")
-    state = state.get("state_dict", state)
-    return {name: value.detach().float().numpy() for name, value in state.items()}
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # of zip, pickle or PyTorch
+        raise ModelError(f"{path}: PyTorch cannot read weights from it ({type(error).__name__}). A file that has more "
+                         "than tensors and plain values is not read, as it could run code; save "
+                         "model.state_dict() by torch.save") from None
+    state = state.get("state_dict", state) if isinstance(state, dict) else None
+    if not isinstance(state, dict):
+        raise ModelError(f"{path}: is no state dict, a map from names to tensors; save model.state_dict()")
+    found = {name: value.detach().float().numpy() for name, value in state.items()
+             if isinstance(name, str) and isinstance(value, torch.Tensor) and not value.is_sparse}
+    if not found:
+        raise ModelError(f"{path}: has no tensors by name; save model.state_dict()")
+    return found
 
 
 def facebook_names(model):
@@ -58,8 +76,14 @@ def facebook_names(model):
 
 def names_for(model, arrays, path):
     if path:
-        with open(path, encoding="utf-8") as file:
-            return yaml.safe_load(file)
+        try:
+            with open(path, encoding="utf-8") as file:
+                names = yaml.safe_load(file)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ModelError(f"{path}: is not YAML: {error}") from None
+        if not isinstance(names, dict) or not all(isinstance(name, str) for pair in names.items() for name in pair):
+            raise ModelError(f"{path}: is not a map from names to names")
+        return names
     if any(re.match(r"emb_l\.\d+\.weight", name) for name in arrays):
         return facebook_names(model)
     return {name: name for name in model.arrays}
@@ -135,11 +159,7 @@ def main():
     parser.add_argument("out", help="the folder of the new checkpoint")
     parser.add_argument("--names", help="YAML: a map from names here to names in the file of weights")
     args = parser.parse_args()
-    try:
-        run(args)
-    except (ModelError, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    sys.exit(exit_code(lambda: run(args), (ModelError, ValueError)))
 
 
 if __name__ == "__main__":

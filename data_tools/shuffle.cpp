@@ -372,6 +372,7 @@ void check_output(const ShuffleOptions& options, const Dataset& dataset) {
 ShuffleReport shuffle_dataset(const ShuffleOptions& options) {
   const Dataset dataset(options.inputs);
   check_output(options, dataset);
+  const FileLock lock(options.output);  // also of the folder of the shuffle
   try {
     return Shuffle(options, dataset).run();
   } catch (const Error&) {

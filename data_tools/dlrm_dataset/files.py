@@ -50,7 +50,7 @@ def release(handle, name, process):
 def partial_name(path):
     """A new name in the file's folder that nobody can foresee."""
     folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name[:200]}.{secrets.token_hex(8)}.partial")
+    return os.path.join(folder, f"{name[:200]}.{secrets.token_hex(8)}.partial")
 
 
 def write_text(path, write):

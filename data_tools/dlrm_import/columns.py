@@ -160,7 +160,7 @@ class Converter:
             ids = native.hashed(array, feature.rows)
             if ids is not None:
                 return Coded(ids, None, offsets)
-        indices, keys, bad = texts(feature.column, array)
+        indices, keys, bad = texts(feature.column, array, spelled=feature.values == "hex")
         self.refuse(bad, feature.column, array, "is not UTF-8", sample_of)
         if feature.fill is not None and feature.list is None:
             keys = pc.if_else(pc.equal(keys, ""), feature.fill, keys)

@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from dlrm_dataset import write_config
+from dlrm_dataset.endings import exit_code
 from dlrm_dataset.files import Lock, write_text
 
 from . import native
@@ -14,7 +15,7 @@ from .columns import Converter
 from .infer import schema_text
 from .outputs import Outputs, make_encodings
 from .pipeline import TOGETHER, convert_chunk, run
-from .problems import ImportProblem, guarded_main
+from .problems import ImportProblem
 from .scales import Moments
 from .schema import read_schema
 from .sources import Unchanged, kind_by_name, open_columns, survey
@@ -189,4 +190,4 @@ def main(arguments):
         check_inputs(options)
         infer(options) if options.infer else run_import(options)
 
-    return guarded_main(work)
+    return exit_code(work)

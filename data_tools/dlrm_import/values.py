@@ -161,10 +161,11 @@ def integers(column, array, missing):
     return array.to_numpy(zero_copy_only=False), absent, bad
 
 
-def texts(column, array):
+def texts(column, array, spelled=False):
     """The number of each value among the different texts, in order of their first appearance, and these texts
     (pa.string()). A missing value is an empty text. Also the positions of values that are not UTF-8. An array
-    that has a dictionary must be `fresh`."""
+    that has a dictionary must be `fresh`. `spelled`: texts remain as they are spelled."""
+    one_key = (lambda indices, keys: (indices, keys)) if spelled else canonical_keys
     bad = NO_BAD
     if pa.types.is_dictionary(array.type) and is_text(array.type.value_type) and array.null_count == 0:
         return *one_key(array.indices.to_numpy(), plain_strings(array.dictionary)), bad
@@ -206,7 +207,7 @@ def canonical(array):
     return keys.take(encoded.indices)
 
 
-def one_key(indices, keys):
+def canonical_keys(indices, keys):
     """The same with one key for each value, whatever its spelling. Keys differ."""
     other = pc.match_substring_regex(keys, OTHER_NUMBER)
     if not pc.any(other).as_py():

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <random>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ namespace dlrm {
 namespace {
 
 // Global, because a signal handler cannot be passed an argument.
-std::array<std::atomic<const char*>, 16> names;
+std::array<std::atomic<const char*>, 32> names;  // of partial files, and of their locks
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
 int remember(const char* name) {
@@ -36,6 +37,11 @@ const std::string& replaceable(const std::string& target) {
   return target;
 }
 
+std::string new_name(const std::string& target) {
+  std::random_device random;
+  return fmt::format("{}.{:08x}{:08x}.partial", target, random(), random());
+}
+
 void on_signal(int signal) {
   for (const auto& name : names) {
     if (const char* path = name.load()) unlink(path);
@@ -47,17 +53,21 @@ void on_signal(int signal) {
 }  // namespace
 
 PartialFile::PartialFile(const std::string& target)
-    : target_(replaceable(target)), name_(target + ".partial"), slot_(remember(name_.c_str())) {
-  // A file that is there, or a link, gives way to a new file. Whoever opens the name reports an
-  // error.
-  unlink(name_.c_str());
+    : target_(replaceable(target)),
+      name_(new_name(target)),
+      lock_(target),
+      slot_(remember(name_.c_str())),
+      lock_slot_(remember(lock_.name().c_str())) {
+  // Whoever opens the name reports an error.
   const int fd = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd >= 0) ::close(fd);
 }
 
 PartialFile::~PartialFile() {
   if (!published_) unlink(name_.c_str());
-  if (slot_ >= 0) names[static_cast<size_t>(slot_)].store(nullptr);
+  for (const int slot : {slot_, lock_slot_}) {
+    if (slot >= 0) names[static_cast<size_t>(slot)].store(nullptr);
+  }
 }
 
 void PartialFile::publish(File& file) {

@@ -48,6 +48,12 @@ StartingPoint resume_point(Communicator& comm, const Log& log, const RunOptions&
     return {};
   }
   check_resumable(*start, options.config);
+  if (saved_config(*start).data.train != options.config.data.train) {
+    log.warn(
+        "data.train is not that of {}: the run continues at sample {} of its epochs, as if the "
+        "earlier samples of this data were trained; for other data from its start, use --init-from",
+        start->path, start->state.samples);
+  }
   start->resumed = true;
   return *start;
 }

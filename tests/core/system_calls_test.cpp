@@ -197,7 +197,7 @@ Ending end_of(const Case& c, int at, Disturbance disturbance,
       ending.result = "done " + c.act(folder);
     } catch (const Error& error) {
       ending.error = error.what();
-      EXPECT_THAT(ending.error, AnyOf(StartsWith(folder), StartsWith("a.partial")));
+      EXPECT_THAT(ending.error, AnyOf(StartsWith(folder), StartsWith("a.")));
     }
   }
   EXPECT_EQ(open_files(), open) << c.name << ", " << ending.disturbed;

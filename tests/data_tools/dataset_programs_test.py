@@ -119,6 +119,16 @@ class Training(Programs):
         return {"click": (users + lengths) % 2, "age": r.random(count), "price": r.random(count) * 100,
                 "user": [f"user {u}" for u in users], "tags": [[7, 8, 9][:n] for n in lengths]}
 
+    def test_that_resumes_on_other_data_warns(self):
+        for name, count in (("one", 640), ("two", 6400)):
+            write(self.path(f"{name}.h5"), self.samples(count, count), label="click", dense=["age"], sparse=["tags"])
+        write_config(self.path("mine.yaml"), self.path("one.h5"), batch=64)
+        self.assertNotIn("data.train", self.succeed(TRAIN, "mine.yaml"))
+        for name, warns in (("one", False), ("two", True)):
+            done = self.start(TRAIN, "mine.yaml", "--resume", "--set", f"data.train={self.path(name)}.h5")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("continues at sample 640 " in done.stdout + done.stderr, warns)
+
     def test_learns_from_a_file_and_its_config(self):
         encodings = write(self.path("train.h5"), self.samples(6000, 1), label="click",
                           dense=["age", "price"], sparse=["user", "tags"])

@@ -226,6 +226,35 @@ class Encodings(Folder):
         write(os.path.join(self.folder, "other.h5"), {"y": [0], "c": ["z"]}, "y", sparse={"c": shared})
         self.assert_error("column c, record 1: another file has fixed", writer.append, {"y": [0], "c": ["y"]})
 
+    def test_give_one_id_to_a_number_and_its_text(self):
+        texts = np.array(["1000", "anon", "1001"], object)
+        encoding = Dictionary()
+        with Writer(self.path, "y", sparse={"c": encoding}) as writer:
+            writer.append({"y": [0, 0], "c": np.array([1000, 1001])})
+            writer.append({"y": [0, 0, 0], "c": texts})
+        self.assertEqual(Dataset(self.path)[:].sparse["c"].ids.tolist(), [1, 2, 1, 3, 2])
+        self.assertEqual(self.ids(np.array([1001, 1000], np.uint64), encoding), [2, 1])
+        saved = os.path.join(self.folder, "dictionary.json")
+        encoding = Dictionary()
+        self.ids(texts, encoding)
+        encoding.save(saved)
+        self.assertEqual(self.ids([1001, 1000, 5], Dictionary.load(saved)), [3, 1, 0])
+
+    def test_refuse_to_hash_a_number_and_its_text(self):
+        for first, second in (([1], ["1"]), (["1"], np.array([1]))):
+            encoding = Hashed(100)
+            self.ids(first, encoding)
+            self.assert_error("column c, record 0", self.ids, second, encoding)
+
+    def test_see_each_integer_of_64_bits_and_each_mask(self):
+        values = [1 << 63, (1 << 63) + 1, -1, 1 << 53, (1 << 53) + 1]
+        self.assertEqual(self.ids(values, Dictionary()), [1, 2, 3, 4, 5])
+        lists = [np.array([1 << 63], np.uint64), np.array([-1, (1 << 53) + 1])]
+        self.assertEqual(self.ids(lists, Dictionary()), [1, 2, 3])
+        masked = np.ma.masked_array([1, 2, 3], [False, True, False])
+        self.assert_error("column c, record 1: the value is missing", self.ids, masked, Dictionary())
+        self.assert_error("column c, record 1: the value is missing", self.ids, [np.array([1, 2]), masked], Dictionary())
+
     def test_hash_as_documented(self):
         self.assertEqual(self.ids(np.array([0, 1, 1 << 40]), Hashed(1 << 31)),
                          [x % (1 << 31) for x in (0xe220a8397b1dcdaf, 0x910a2dec89025cc1, self.mix(1 << 40))])
@@ -292,6 +321,13 @@ class Errors(Folder):
         data = {"y": [0, 1, 1], "a": [1.0, 2.0, 3.0], "u": [3, 4, 5], **changed}
         self.assert_error(expected, write, self.path, data, "y", ["a"], sparse)
         self.assertEqual(os.listdir(self.folder), [])
+
+    def test_a_second_writer_of_a_file_is_refused_until_the_first_ends(self):
+        with Writer(self.path, "y") as writer:
+            self.assert_error("is being written", Writer, self.path, "y")
+            writer.append({"y": [0]})
+        write(self.path, {"y": [1]}, "y")
+        self.assertEqual(os.listdir(self.folder), [os.path.basename(self.path)])
 
     def test_an_output_that_is_no_file_stays(self):
         os.mkfifo(self.path)

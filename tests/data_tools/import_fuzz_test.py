@@ -101,7 +101,7 @@ def attempt(folder, name, data, skip):
         said = err
         wrong = not said.startswith("error: ") or said.count("\n") != 1 or os.path.exists(output)
         return f"code 2, {said!r}" if wrong else None
-    if code != 0 or err:
+    if code != 0 or not all(line.startswith("warning: ") for line in err.splitlines()):
         return f"code {code}, {err!r}"
     batch = Dataset(output)[:]
     return None if f"out.h5: {len(batch.label)} rows" in out else out

@@ -201,8 +201,8 @@ class Imports(Native):
         path = self.write("a.csv", self.log(300, 1))
         with mock.patch("pyarrow.csv.read_csv", side_effect=AssertionError):
             self.imported(self.SCHEMA, path)
-            with without_library(), self.assertRaises(AssertionError):
-                self.run_import(self.SCHEMA, path)
+            with without_library():
+                self.assertIn("AssertionError", self.run_import(self.SCHEMA, path)[2])
 
     def test_a_library_that_cannot_be_loaded_is_named(self):
         from dlrm_import import native

@@ -123,12 +123,11 @@ class Shuffled : public ::testing::Test {
 
   /// Ends a shuffle after its first pass.
   void interrupt(const ShuffleOptions& options) {
-    fs::create_directories(partial());
-    EXPECT_THAT(failure(options, ExitCode::kUsage), HasSubstr("cannot create"));
-    fs::remove(partial());
+    fs::create_directories(out_ + ".shuffle");
+    const FileLock other(work("shuffled.h5"));
+    EXPECT_THAT(failure(options, ExitCode::kUsage), HasSubstr("is being written"));
   }
   std::string work(const std::string& name) const { return out_ + ".shuffle/" + name; }
-  std::string partial() const { return work("shuffled.h5.partial"); }
 
   /// Changes a byte of a file, which keeps its time.
   static void flip(const std::string& path, int64_t at) {

@@ -80,7 +80,7 @@ class FailingFiles(SmallFiles):
         named = set(re.findall(r"[\w.]+\.(?:h5|crc|yaml|jsonl?|csv|tsv|lock)\b", " ".join(wrong)))
         if code:  # the file, or its folder
             self.assertTrue(named or re.search(r"\bckpt\b|\brun\b|\bafter\b|: \.:", wrong[0]))
-        return {name.replace(".partial", "") for name in named}
+        return {re.sub(r"\.[0-9a-f]{16}$", "", name) for name in named}
 
     def check_files(self, code, outputs):
         for here, _, names in os.walk(self.now):

