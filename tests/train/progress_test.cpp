@@ -58,7 +58,7 @@ TEST(ProgressLine, TheTextHasRateLossAndTimeLeft) {
 TEST(ProgressLine, ALongEvaluationWritesALineEveryHalfMinute) {
   Screen screen;
   ProgressLine progress(0, screen.surroundings(false));
-  progress.update(at(1));
+  progress.update(at_step(1));
   screen.lines.clear();
   screen.now += 100;  // of training
   for (int64_t batch = 0; batch <= 65; ++batch, ++screen.now) {
