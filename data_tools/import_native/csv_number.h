@@ -84,8 +84,8 @@ inline bool is_other_number(std::string_view text) {
   if (*at != '.') return false;
   const char* const last = csv_number::read_digits(at + 1, end, digits);
   if (last != end) return at - whole == 1 && (*last == 'e' || *last == 'E');
-  return last != at + 1 && std::string_view(at + 1, last).find_first_not_of('0') ==
-                               std::string_view::npos;
+  return last != at + 1 &&
+         std::string_view(at + 1, last).find_first_not_of('0') == std::string_view::npos;
 }
 
 }  // namespace dlrm

@@ -151,11 +151,13 @@ const std::vector<Case>& replacements() {
   return all;
 }
 
-/// The names of the files below a folder, with their texts.
+/// The names of the files below a folder, with their texts. A lock says nothing: one that cannot be
+/// removed stays.
 std::vector<std::string> files_of(const std::string& folder) {
   std::vector<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string name = entry.path().string().substr(folder.size() + 1);
+    if (name.ends_with(".lock")) continue;
     const bool file = entry.is_regular_file();
     found.push_back(file ? name + ": " + read_file(entry.path().string()).value_or("?") : name);
   }

@@ -13,6 +13,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/file.h"
+#include "dlrm/core/file_lock.h"
 #include "dlrm/core/random.h"
 #include "dlrm/data/dataset_file.h"
 
@@ -231,6 +232,12 @@ TEST_F(Shuffled, ContinuesInTheFirstPass) {
   EXPECT_GE(report.resumed_at, kChecksumSamples);
   EXPECT_LT(report.resumed_at, data_.samples);
   EXPECT_EQ(order_of(DatasetFile(out_)), expected(1, data_.samples));
+}
+
+TEST_F(Shuffled, ASecondShuffleToAnOutputIsRefused) {
+  const FileLock other(out_);
+  EXPECT_THAT(failure(options(), ExitCode::kUsage), HasSubstr("is being written"));
+  EXPECT_FALSE(fs::exists(out_ + ".shuffle"));
 }
 
 TEST_F(Shuffled, ContinuesAfterTheFirstPass) {
