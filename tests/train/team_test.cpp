@@ -64,7 +64,8 @@ TEST_P(Team, StepsAndEvaluationsMakeNoThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Team,
                          ::testing::Combine(::testing::Values(2, 3, 8, 16),
-                                            ::testing::Values(Precision::kFp32, Precision::kBf16)));
+                                            ::testing::Values(Precision::kFp32, Precision::kBf16),
+                                            ::testing::Values(1, 2)));
 
 }  // namespace
 }  // namespace dlrm
