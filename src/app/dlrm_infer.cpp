@@ -62,8 +62,10 @@ CLI::Option* declare_http(CLI::App& app, Arguments& a) {
       int64_t{10000000});
   add("--max-body", a.max_body, "MiB of a request's body, at most (16)", 0.001, 4096.0);
   add("--max-connections", a.http.max_connections, "served at a time (64)", 1, 4096);
-  add("--timeout", a.http.timeout, "seconds for a request's body, and between requests (5)", 1,
-      3600);
+  add("--max-requests", a.http.max_requests, "of one connection, which is then closed (100000)", 1,
+      1000000000);
+  add("--timeout", a.http.timeout,
+      "seconds for a request's header, its body, its answer, and between requests (5)", 1, 3600);
   add("--reload-interval", a.reload_interval,
       "seconds between looks for a newer checkpoint (10); 0: never", 0.0, 1e6);
   return port;

@@ -1,5 +1,7 @@
 #include "batcher.h"
 
+#include <future>
+
 #include "dlrm/core/background_thread.h"
 
 namespace dlrm::serve {
@@ -20,16 +22,25 @@ Batcher::~Batcher() {
 }
 
 std::vector<float> Batcher::predict(Samples samples) {
-  if (samples.size == 0) return {};
-  std::future<std::vector<float>> answer;
+  std::promise<std::vector<float>> answer;
+  predict(std::move(samples), [&](std::vector<float> probabilities, std::exception_ptr error) {
+    if (error) {
+      answer.set_exception(error);
+    } else {
+      answer.set_value(std::move(probabilities));
+    }
+  });
+  return answer.get_future().get();
+}
+
+void Batcher::predict(Samples samples, Done done) {
+  if (samples.size == 0) return done({}, nullptr);
   {
     const std::lock_guard lock(mutex_);
     waiting_samples_ += samples.size;
-    waiting_.push_back({std::move(samples), {}, Clock::now()});
-    answer = waiting_.back().answer.get_future();
+    waiting_.push_back({std::move(samples), std::move(done), Clock::now()});
   }
   arrived_.notify_one();
-  return answer.get();
 }
 
 void Batcher::use(std::shared_ptr<TrainedModel> model) {
@@ -69,14 +80,14 @@ void Batcher::answer(std::vector<Request>& requests) {
   try {
     model()->predict(all, probabilities);
   } catch (...) {
-    for (Request& request : requests) request.answer.set_exception(std::current_exception());
+    for (Request& request : requests) request.done({}, std::current_exception());
     return;
   }
   counters_.add_batch(all.size);
   auto next = probabilities.begin();
   for (size_t i = 0; i < requests.size(); ++i) {
     const auto end = next + (i == 0 ? first : requests[i].samples.size);
-    requests[i].answer.set_value({next, end});
+    requests[i].done({next, end}, nullptr);
     next = end;
   }
 }

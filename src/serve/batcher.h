@@ -3,7 +3,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <future>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -29,6 +30,11 @@ class Batcher {
   /// The probabilities of `samples`. Waits for them. Rethrows what the model throws. Any thread may
   /// call it.
   std::vector<float> predict(Samples samples);
+  /// The probabilities, or the error that the model threw.
+  using Done = std::function<void(std::vector<float>, std::exception_ptr)>;
+  /// The same without waiting. Calls `done` once, on the thread of the batches or on this one. It
+  /// must not throw.
+  void predict(Samples samples, Done done);
 
   /// The model of batches from now on. It must have the inputs of the model before.
   void use(std::shared_ptr<TrainedModel> model);
@@ -38,7 +44,7 @@ class Batcher {
   using Clock = std::chrono::steady_clock;
   struct Request {
     Samples samples;
-    std::promise<std::vector<float>> answer;
+    Done done;
     Clock::time_point arrival;
   };
   void run();

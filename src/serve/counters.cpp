@@ -25,6 +25,11 @@ void Counters::add_request(int status, double seconds) {
   for (size_t i = 0; i < kBounds.size(); ++i) at_most_[i] += seconds <= kBounds[i] ? 1 : 0;
 }
 
+void Counters::add_refused(int status) {
+  const std::lock_guard lock(mutex_);
+  ++refused_[status];
+}
+
 void Counters::add_batch(int64_t samples) {
   const std::lock_guard lock(mutex_);
   ++batches_;
@@ -60,6 +65,11 @@ std::string Counters::text(const ModelState& model) const {
                  "dlrm_infer_request_seconds_bucket{{le=\"+Inf\"}} {}\n"
                  "dlrm_infer_request_seconds_sum {}\ndlrm_infer_request_seconds_count {}\n",
                  all, seconds_, all);
+  add(text, "dlrm_infer_refused_total", "counter",
+      "Requests of any page that were refused before they were whole, by status.");
+  for (const auto& [status, count] : refused_) {
+    fmt::format_to(out, "dlrm_infer_refused_total{{code=\"{}\"}} {}\n", status, count);
+  }
   add(text, "dlrm_infer_samples_total", "counter", "Samples predicted.", samples_);
   add(text, "dlrm_infer_batches_total", "counter", "Batches that they were computed in.", batches_);
   add(text, "dlrm_infer_connections", "gauge", "Open connections.", connections_);

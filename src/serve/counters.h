@@ -13,6 +13,8 @@ class Counters {
  public:
   /// An answered request to predict. `seconds` passed since it had arrived as a whole.
   void add_request(int status, double seconds);
+  /// A request of any page that was refused before it was whole.
+  void add_refused(int status);
   void add_batch(int64_t samples);
   void add_reload(bool good);
   void add_connections(int change);
@@ -31,6 +33,7 @@ class Counters {
  private:
   mutable std::mutex mutex_;
   std::map<int, int64_t> requests_;                   // by status
+  std::map<int, int64_t> refused_;                    // the same
   std::array<int64_t, kBounds.size()> at_most_ = {};  // requests that took at most kBounds[i]
   double seconds_ = 0;
   int64_t samples_ = 0, batches_ = 0, reloads_ = 0, failed_reloads_ = 0, connections_ = 0;

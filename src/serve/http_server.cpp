@@ -1,28 +1,21 @@
 #include "http_server.h"
 
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <limits>
-#include <thread>
 
 #include <fmt/format.h>
-#include <httplib.h>
-#include <sys/socket.h>
 
-#include "dlrm/core/background_thread.h"
 #include "dlrm/core/error.h"
 
 #include "binary_samples.h"
-#include "connection_queue.h"
+#include "framing.h"
 #include "json_samples.h"
 
 namespace dlrm::serve {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using httplib::Request;
-using httplib::Response;
+using Reply = HttpTransport::Reply;
 
 constexpr const char* kJson = "application/json";
 constexpr const char* kBinary = "application/octet-stream";
@@ -31,16 +24,28 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-void refuse(Response& response, int status, const std::string& reason) {
-  response.status = status;
-  response.set_content(fmt::format("{{\"error\": {}}}\n", json_text(reason)), kJson);
+/// The target without its query.
+std::string path_of(const HttpRequest& request) {
+  return request.target.substr(0, request.target.find('?'));
 }
 
-/// A new server may use the address at once, but two cannot share it, as the library would let
-/// them.
-void allow_reuse(socket_t socket) {
-  const int yes = 1;
-  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+bool predicts(const HttpRequest& request) {
+  return request.method == "POST" && path_of(request) == "/predict";
+}
+
+bool is_form(const std::string& type) {
+  constexpr std::string_view kForm = "multipart/form-data";
+  return same_word(std::string_view(type).substr(0, kForm.size()), kForm);
+}
+
+HttpAnswer failed(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return refusal(error.code() == ExitCode::kUsage ? 400 : 500, error.what());
+  } catch (const std::exception& error) {
+    return refusal(500, error.what());
+  }
 }
 
 std::string model_text(const TrainedModel& model) {
@@ -59,150 +64,89 @@ std::string json_answer(const std::vector<float>& probabilities) {
   return fmt::format("{{\"probabilities\": [{}]}}\n", fmt::join(probabilities, ", "));
 }
 
-/// A body that was refused: its status, and the reason.
-struct Refusal {
-  int status;
-  std::string reason;
-};
+HttpAnswer answer_of(const std::vector<float>& probabilities, bool binary) {
+  for (size_t i = 0; i < probabilities.size(); ++i) {
+    if (std::isfinite(probabilities[i])) continue;
+    return refusal(400, fmt::format("samples[{}]: the model's output is not finite", i));
+  }
+  if (binary) return {200, kBinary, binary_probabilities(probabilities)};
+  return {200, kJson, json_answer(probabilities)};
+}
 
 }  // namespace
 
 class HttpServer::Impl {
  public:
   Impl(const HttpOptions& options, Batcher& batcher, Counters& counters)
-      : options_(options),
-        batcher_(batcher),
+      : batcher_(batcher),
         counters_(counters),
-        inputs_(batcher.model()->inputs()) {
-    server_.new_task_queue = [this] {
-      return new ConnectionQueue(options_.max_connections, counters_);
-    };
-    server_.set_tcp_nodelay(true);
-    server_.set_socket_options(allow_reuse);
-    server_.set_keep_alive_max_count(std::numeric_limits<size_t>::max());
-    server_.set_keep_alive_timeout(options.timeout);
-    server_.set_read_timeout(options.timeout);
-    server_.set_write_timeout(options.timeout);
-    server_.set_payload_max_length(options.max_body);
-    add_routes();
-  }
+        inputs_(batcher.model()->inputs()),
+        transport_(
+            options,
+            [this](HttpRequest request, Reply reply) { answer(std::move(request), reply); },
+            [this](const HttpRequest& request, int status) { count_refused(request, status); },
+            counters) {}
 
-  int bind() {
-    if (options_.port == 0) {
-      const int port = server_.bind_to_any_port(options_.host);
-      if (port > 0) return port;
-    } else if (server_.bind_to_port(options_.host, options_.port)) {
-      return options_.port;
-    }
-    throw usage_error("cannot listen at {} port {}: is it an address of this machine, and free?",
-                      options_.host, options_.port);
-  }
-
-  void serve(const std::function<bool()>& stops) {
-    std::atomic<bool> ended{false}, stopped{false};
-    std::thread stopper = background_thread([&] {
-      constexpr auto kPause = std::chrono::milliseconds(20);
-      while (!ended && !(server_.is_running() && stops())) std::this_thread::sleep_for(kPause);
-      if (ended) return;
-      stopped = true;
-      server_.stop();
-    });
-    server_.listen_after_bind();
-    ended = true;
-    stopper.join();
-    if (!stopped) throw run_error("the server ended: its socket accepts no connection");
-  }
+  int bind() { return transport_.bind(); }
+  void serve(const std::function<bool()>& stops) { transport_.serve(stops); }
 
  private:
-  void add_routes() {
-    server_.Post("/predict", [this](const Request& request, Response& response,
-                                    const httplib::ContentReader& reader) {
-      answer_prediction(request, response, reader);
-    });
-    server_.Get("/model", [this](const Request&, Response& response) {
-      response.set_content(model_text(*batcher_.model()), kJson);
-    });
-    server_.Get("/health", [](const Request&, Response& response) {
-      response.set_content("{\"status\": \"ok\"}\n", kJson);
-    });
-    server_.Get("/metrics", [this](const Request&, Response& response) {
-      const auto model = batcher_.model();
-      response.set_content(counters_.text({model->step(), model->table_bytes()}),
-                           "text/plain; version=0.0.4");
-    });
-    server_.set_error_handler(httplib::Server::Handler([](const Request&, Response& response) {
-      if (response.body.empty()) {
-        refuse(response, response.status,
-               response.status == 404
-                   ? "no such page: there are POST /predict, GET /model, /metrics and /health"
-                   : fmt::format("HTTP status {}", response.status));
-      }
-    }));
+  void count_refused(const HttpRequest& request, int status) {
+    counters_.add_refused(status);
+    if (predicts(request)) counters_.add_request(status, 0);
   }
 
-  /// The whole body. Throws a Refusal.
-  std::string read_body(const Request& request, const Response& response,
-                        const httplib::ContentReader& reader) const {
-    if (request.is_multipart_form_data() || request.has_header("Content-Encoding")) {
-      throw Refusal{415, "send plain JSON, or application/octet-stream"};
-    }
-    const Clock::time_point begin = Clock::now();
-    std::string body;
-    bool large = false, late = false;
-    const bool whole = reader([&](const char* data, size_t size) {
-      large = body.size() + size > options_.max_body;
-      late = seconds_since(begin) > options_.timeout;
-      if (!large && !late) body.append(data, size);
-      return !large && !late;
-    });
-    if (late) throw Refusal{408, fmt::format("no whole body within {} s", options_.timeout)};
-    if (large || (!whole && response.status == 413)) {
-      throw Refusal{413, fmt::format("a body has at most {} bytes", options_.max_body)};
-    }
-    if (!whole) throw Refusal{400, "the body is not whole"};
-    return body;
-  }
-
-  void predict(const Request& request, const std::string& body, Response& response) {
-    const bool binary = request.get_header_value("Content-Type") == kBinary;
-    Samples samples =
-        binary ? read_binary_samples(body, inputs_) : read_json_samples(body, inputs_);
-    const std::vector<float> probabilities = batcher_.predict(std::move(samples));
-    for (size_t i = 0; i < probabilities.size(); ++i) {
-      if (std::isfinite(probabilities[i])) continue;
-      throw usage_error("samples[{}]: the model's output is not finite", i);
-    }
-    response.status = 200;
-    if (binary) {
-      response.set_content(binary_probabilities(probabilities), kBinary);
-    } else {
-      response.set_content(json_answer(probabilities), kJson);
-    }
-  }
-
-  void answer_prediction(const Request& request, Response& response,
-                         const httplib::ContentReader& reader) {
-    Clock::time_point begin = Clock::now();
+  void answer(HttpRequest request, const Reply& reply) {
     try {
-      const std::string body = read_body(request, response, reader);
-      begin = Clock::now();
-      predict(request, body, response);
-    } catch (const Refusal& refusal) {
-      refuse(response, refusal.status, refusal.reason);
-      response.set_header("Connection", "close");  // the rest of the body is not read
-    } catch (const Error& error) {
-      refuse(response, error.code() == ExitCode::kUsage ? 400 : 500, error.what());
-    } catch (const std::exception& error) {
-      refuse(response, 500, error.what());
+      if (predicts(request)) return predict(std::move(request), reply);
+      reply(page(request));
+    } catch (...) {
+      reply(failed(std::current_exception()));
     }
-    counters_.add_request(response.status, seconds_since(begin));
   }
 
-  const HttpOptions options_;
+  HttpAnswer page(const HttpRequest& request) const {
+    const std::string path = path_of(request);
+    if (request.method == "GET" || request.method == "HEAD") {
+      if (path == "/model") return {200, kJson, model_text(*batcher_.model())};
+      if (path == "/health") return {200, kJson, "{\"status\": \"ok\"}\n"};
+      if (path == "/metrics") {
+        const auto model = batcher_.model();
+        return {200, "text/plain; version=0.0.4",
+                counters_.text({model->step(), model->table_bytes()})};
+      }
+    }
+    return refusal(404, "no such page: there are POST /predict, GET /model, /metrics and /health");
+  }
+
+  void predict(HttpRequest request, const Reply& reply) {
+    const Clock::time_point begin = Clock::now();
+    const auto finish = [this, reply, begin](HttpAnswer answer) {
+      counters_.add_request(answer.status, seconds_since(begin));
+      reply(std::move(answer));
+    };
+    if (!request.encoding.empty() || is_form(request.type)) {
+      return finish(refusal(415, "send plain JSON, or application/octet-stream"));
+    }
+    const bool binary = request.type == kBinary;
+    Samples samples;
+    try {
+      samples = binary ? read_binary_samples(request.body, inputs_)
+                       : read_json_samples(request.body, inputs_);
+    } catch (...) {
+      return finish(failed(std::current_exception()));
+    }
+    request.body = {};
+    batcher_.predict(std::move(samples), [finish, binary](const std::vector<float>& probabilities,
+                                                          const std::exception_ptr& error) {
+      finish(error ? failed(error) : answer_of(probabilities, binary));
+    });
+  }
+
   Batcher& batcher_;
   Counters& counters_;
   const Inputs inputs_;
-  httplib::Server server_;
+  HttpTransport transport_;
 };
 
 HttpServer::HttpServer(const HttpOptions& options, Batcher& batcher, Counters& counters)

@@ -26,7 +26,7 @@ DIRECT["kernels"] = ["core", "ops"]
 THIRD_PARTY = {
     r"mpi\.h": {"comm"}, r"nccl\.h": {"comm"}, r"yaml-cpp/": {"config"}, r"hdf5\.h": {"hdf5"},
     r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"xxhash\.h": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench", "serve"},
-    r"CLI/": {"app", "data_tools"}, r"isa-l": {"core", "data"}, r"liburing": {"embedding"}, r"httplib\.h": {"serve"}, r"pybind11/": {"python"},
+    r"CLI/": {"app", "data_tools"}, r"isa-l": {"core", "data"}, r"liburing": {"embedding"}, r"boost/": {"serve"}, r"pybind11/": {"python"},
 }
 # Headers of CUDA and of our kernels: the only folders or files that may name them. Tests may.
 CUDA = ("kernels/", "src/device/cuda/", "src/ops/cuda/", "src/comm/nccl/", "include/dlrm/device/cuda/")
