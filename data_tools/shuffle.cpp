@@ -10,9 +10,9 @@
 
 #include "dlrm/core/cpus.h"
 #include "dlrm/core/error.h"
+#include "dlrm/core/file_lock.h"
 #include "dlrm/core/folder_lock.h"
 #include "dlrm/core/random.h"
-#include "dlrm/core/file_lock.h"
 #include "dlrm/core/replace_file.h"
 #include "dlrm/data/dataset_writer.h"
 
