@@ -90,7 +90,7 @@ class RequestReader::Impl {
     request_.type = text(message[http::field::content_type]);
     request_.encoding = text(message[http::field::content_encoding]);
     request_.version = static_cast<int>(message.version());
-    request_.keep_alive = parser_->keep_alive();
+    request_.keep_alive = parser_->is_header_done() && parser_->keep_alive();
     continues_ =
         message.version() == 11 && same_word(text(message[http::field::expect]), "100-continue");
   }
