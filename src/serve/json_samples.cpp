@@ -56,8 +56,9 @@ void append_dense(const json& sample, const Inputs& inputs, Samples& samples) {
 void append_bag(const json& bag, const Inputs::Feature& feature, Samples& samples) {
   if (!bag.is_array()) throw usage_error("ids.{}: {}; needs a list", feature.name, shown(bag));
   for (const json& value : bag) {
-    // The parser reads every whole number without a sign as unsigned.
-    if (!value.is_number_unsigned() ||
+    // The parser reads every whole number without a sign as unsigned. -0 is the number 0.
+    const bool whole = value.is_number_unsigned() || value == 0;
+    if (!value.is_number_integer() || !whole ||
         value.get<uint64_t>() >= static_cast<uint64_t>(feature.rows)) {
       throw usage_error("ids.{}[{}]: {}; needs a whole number from 0 to {}", feature.name,
                         &value - &bag.front(), shown(value), feature.rows - 1);

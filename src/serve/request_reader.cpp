@@ -32,6 +32,7 @@ class RequestReader::Impl {
     parser_->eager(false);
     request_ = {};
     head_ = continues_ = false;
+    consumed_ = 0;
   }
 
   State refuse(int status, std::string reason) {
@@ -46,6 +47,8 @@ class RequestReader::Impl {
       beast::error_code error;
       const size_t used = parser_->put(bytes_.data(), error);
       bytes_.consume(used);
+      consumed_ += used;
+      if (exceeds_overhead()) return refuse(431, "a header, chunk sizes or trailers are too long");
       if (parser_->is_header_done() && !head_) {
         head_ = true;
         fill();
@@ -72,10 +75,19 @@ class RequestReader::Impl {
   std::optional<http::request_parser<http::string_body>> parser_;
   HttpRequest request_;
   bool head_ = false, continues_ = false;
+  size_t consumed_ = 0;  // bytes of this request
   int status_ = 0;
   std::string reason_;
 
  private:
+  /// Fields that arrive in parts are no longer in bytes_, and the parser limits only what it is
+  /// given at once. A chunk of one byte has five more.
+  bool exceeds_overhead() const {
+    if (!parser_->is_header_done()) return consumed_ + bytes_.size() > kMostHeader;
+    const size_t body = parser_->get().body().size();
+    return consumed_ > 2 * kMostHeader + (parser_->chunked() ? 8 : 1) * body;
+  }
+
   /// The parser needs more bytes at once than there are: a header, a line of a chunk or a trailer.
   State more() {
     if (bytes_.size() > kMostHeader) return refuse(431, "the header or a trailer is too long");

@@ -289,6 +289,12 @@ TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
         error = e.what();
       }
       failing_write = -1;
+      if (error.empty()) {  // the number of the process, in the lock of the file
+        EXPECT_EQ(failing, 0);
+        EXPECT_EQ(bytes_of_file(folder / "b.h5"), whole);
+        std::filesystem::remove(folder / "b.h5");
+        continue;
+      }
       EXPECT_EQ(error.substr(0, folder.path().size()), folder.path()) << failing << " of " << all;
       EXPECT_NE(error.find("write"), std::string::npos)
           << failing << " of " << all << ": " << error;

@@ -29,7 +29,8 @@ TEST(Help, ListsEveryOption) {
       {"dlrm-preflight", {"--help", "--version", "--folder", "--need-gpu"}},
       {"dlrm-infer",
        {"--help", "--version", "--tables", "--batch-size", "--threads", "--port", "--host",
-        "--batch-wait", "--max-body", "--max-connections", "--timeout", "--reload-interval"}},
+        "--batch-wait", "--max-body", "--max-connections", "--max-requests", "--timeout",
+        "--reload-interval"}},
   };
   const TemporaryFolder folder;
   for (const auto& [program, options] : programs) {

@@ -54,6 +54,12 @@ TEST(JsonSamples, BagsAreOrderedAsInTheConfigAndMissingOnesAreEmpty) {
   EXPECT_THAT(samples.offsets, ElementsAre(0, 3, 3, 4, 4, 5, 5, 5, 5, 5));
 }
 
+TEST(JsonSamples, MinusZeroIsTheIdZero) {
+  Samples samples;
+  append_json_sample(R"({"dense": [1, 2], "ids": {"C1": [-0]}})", three_features(), samples);
+  EXPECT_THAT(samples.ids, ElementsAre(0));
+}
+
 TEST(JsonSamples, AModelWithoutDenseFeatures) {
   Inputs inputs = three_features();
   inputs.dense = 0;

@@ -99,6 +99,8 @@ TEST(RequestReader, SizesAreLimited) {
   std::string fields;
   for (int i = 0; i < 20000; ++i) fields += "A: b\r\n";
   EXPECT_EQ(cut(post(fields, "")), "431");
+  EXPECT_EQ(cut(post("Transfer-Encoding: chunked\r\n", "1\r\na\r\n0\r\n" + fields + fields)),
+            "431");
   const std::string endless(200000, 'a');
   EXPECT_EQ(cut(post("Transfer-Encoding: chunked\r\n", "1;" + endless)).substr(0, 1), "4");
   EXPECT_EQ(cut(post("Transfer-Encoding: chunked\r\n", "0\r\nA: " + endless)).substr(0, 1), "4");

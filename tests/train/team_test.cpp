@@ -39,7 +39,7 @@ TEST_P(Team, StepsAndEvaluationsMakeNoThreads) {
     const auto train_and_evaluate = [&] {
       for (int i = 0; i < 6; ++i, ++next) {
         RunConfig of_this = config;  // batches of all sizes
-        of_this.train.global_batch_size = std::max<int64_t>(1, 1500 >> 2 * i);
+        of_this.train.global_batch_size = std::max<int64_t>(25, 1500 >> i);
         trainer.route(odd_batch(of_this, next, comm.rank(), ranks));
         if (i == 3) {
           trainer.infer(probabilities, targets);
