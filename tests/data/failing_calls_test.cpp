@@ -279,6 +279,7 @@ TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
     std::filesystem::remove(folder / "b.h5");
     const int all = writes;
     EXPECT_GT(all, 10);
+    int ignored = 0;
     for (int failing = 0; failing < all; ++failing) {
       writes = 0;
       failing_write = failing;
@@ -290,7 +291,7 @@ TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
       }
       failing_write = -1;
       if (error.empty()) {  // the number of the process, in the lock of the file
-        EXPECT_EQ(failing, 0);
+        ++ignored;
         EXPECT_EQ(bytes_of_file(folder / "b.h5"), whole);
         std::filesystem::remove(folder / "b.h5");
         continue;
@@ -300,6 +301,7 @@ TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
           << failing << " of " << all << ": " << error;
       EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << failing << " of " << all;
     }
+    EXPECT_LE(ignored, 1);
     write();
     EXPECT_EQ(bytes_of_file(folder / "b.h5"), whole);
   }
