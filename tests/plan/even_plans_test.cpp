@@ -69,7 +69,7 @@ Made made_for(const std::string& name, const std::string& machine, int ranks) {
 TEST(EvenPlans, WithMachineFilesReachTheGoalOnEightNodes) {
   for (const std::string& name : configs()) {
     for (const char* machine : {"epyc", "a100_dgx"}) {
-      if (config_named(name).model.tables.size() > (tests_all() ? 350 : 60)) continue;
+      if (config_named(name).model.tables.size() > (tests_all() ? 350u : 60u)) continue;
       const std::string which = fmt::format("{} {}", name, machine);
       const Made made = made_for(name, machine, 64);
       const PlanRatios ratios = plan_ratios(made.config, made.plan, made.options);

@@ -90,8 +90,7 @@ TEST(LaunchesOfConfigs, DoNotGrowWithRanks) {
     config.device = DeviceKind::kCuda;
     config.comm = CommKind::kNccl;
     const int few = most_launches(config, make_plan(config, 64));
-    const int many = tests_all() ? 4096 : 512;
-    EXPECT_LE(most_launches(config, make_plan(config, many)), few + 20) << name;
+    EXPECT_LE(most_launches(config, make_plan(config, 4096)), few + 20) << name;
   }
 }
 
