@@ -290,7 +290,7 @@ TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
         error = e.what();
       }
       failing_write = -1;
-      if (error.empty()) {  // the number of the process, in the lock of the file
+      if (error.empty()) {  // size and text of the lock, which holds without them
         ++ignored;
         EXPECT_EQ(bytes_of_file(folder / "b.h5"), whole);
         std::filesystem::remove(folder / "b.h5");
@@ -301,7 +301,7 @@ TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
           << failing << " of " << all << ": " << error;
       EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << failing << " of " << all;
     }
-    EXPECT_LE(ignored, 1);
+    EXPECT_LE(ignored, 2);
     write();
     EXPECT_EQ(bytes_of_file(folder / "b.h5"), whole);
   }
