@@ -82,13 +82,15 @@ void parallel_ranges(int threads, int64_t size, int64_t cost, int64_t grain, con
   });
 }
 
-/// A library that reads OpenMP's number of threads uses only the calling one while this lives.
-class OneThread {
+/// The most threads of a library that reads OpenMP's number, while this lives.
+class LibraryThreads {
  public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
+  explicit LibraryThreads(int threads) : before_(omp_get_max_threads()) {
+    omp_set_num_threads(threads);
+  }
+  ~LibraryThreads() { omp_set_num_threads(before_); }
+  LibraryThreads(const LibraryThreads&) = delete;
+  LibraryThreads& operator=(const LibraryThreads&) = delete;
 
  private:
   int before_;
