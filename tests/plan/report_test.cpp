@@ -1,4 +1,4 @@
-// The reports of plans, letter by letter.
+// What reports of plans say.
 #include <cstdlib>
 #include <sstream>
 
@@ -11,6 +11,7 @@
 namespace dlrm::plan_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string report(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
@@ -55,56 +56,24 @@ Plan plan_with_host() {
   return plan;
 }
 
-TEST(Report, OfACpuShowsLoadsMemoryAndAdvice) {
-  EXPECT_EQ(
+TEST(Report, SaysWhatTheFullestRankHoldsAndWhatWouldFit) {
+  EXPECT_THAT(
       report(four_cuts(), plan_of_cuts(), {1.2 * kGiB, 3}),
-      R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
-    rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
-       0       2       2       0.825          114691            12.1           12.1
-       1       2       2       1.082          180230            13.2           13.4
-       2       2       2       1.336          147460            17.2           17.3
-       3       1       2       0.571           81923            11.3           11.1
-   total       7       8       3.815          524304            53.9           53.9
-    mean     1.8     2.0       0.954          131076            13.5           13.5
-max/mean                        1.40            1.38            1.28           1.28
-exchange of a step, MiB over all ranks: ids 1.4, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
-nodes: 2 of 3 ranks, the fullest with 3.243 GiB
-heaviest rank over a lower bound: cost 1.85, memory 1.41
-memory of rank 2, the fullest, GiB:
-  tables                                     0.625
-  optimizer state of tables                  0.625
-  dense parameters, gradients, state         0.000
-  activations                                0.037
-  exchange                                   0.025
-  routing                                    0.012
-  input pipeline                             0.011
-  total                                      1.336
-  available                                  1.200
-  largest there: 'columns' rows [0, 2097152) columns [16, 64) 0.750 GiB, 'grid' rows [0, 4194304) columns [0, 16) 0.500 GiB, 'small' (data-parallel) 0.000 GiB
-  would fit: sharding.strategy: auto on 4 ranks, which cuts 'rows', 'columns', 'grid', 1 more
-does not fit: needs 1.336 GiB a rank of 1.200 GiB
-)");
+      AllOf(HasSubstr("plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, "
+                      "1 data-parallel"),
+            HasSubstr("memory of rank 2, the fullest"), HasSubstr("largest there: 'columns'"),
+            HasSubstr("would fit: sharding.strategy: auto"),
+            HasSubstr("does not fit: needs 1.336 GiB a rank of 1.200 GiB")));
 }
 
-const std::string kGpuLoads =
-    R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
-    rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
-       0       2       2       1.345          114691            12.1           12.1
-       1       2       2       1.603          180230            13.2           13.4
-       2       2       2       1.857          147460            17.2           17.3
-       3       1       2       1.092           81923            11.3           11.1
-   total       7       8       5.896          524304            53.9           53.9
-    mean     1.8     2.0       1.474          131076            13.5           13.5
-max/mean                        1.26            1.38            1.28           1.28
-in the host's memory: 2 shards, 1 data-parallel table: 'rows', 'grid', 'small'
-exchange of a step, MiB over all ranks: ids 1.4, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
-)";
-
-const std::string kGpuRatios =
-    "heaviest rank over a lower bound: cost 1.85, memory 1.27\n"
-    "steps are launched as graphs if NCCL connects the ranks\n"
-    "a step of a rank: 58 to 62 launches (42 to 45 kernels, 12 library calls, 4 to 5 fills), 4 "
-    "collectives\n";
+TEST(Report, OfAGpuComparesBothMemories) {
+  RunConfig config = four_cuts();
+  config.device = DeviceKind::kCuda;
+  const std::string text = report(config, plan_with_host(), {2.0 * kGiB, 2, 0.25 * kGiB});
+  // The rank with the least room in either memory, not the one that takes most of the device.
+  EXPECT_THAT(text, AllOf(HasSubstr("in the host's memory: 2 shards, 1 data-parallel table"),
+                          HasSubstr("memory of rank 1, the fullest"), HasSubstr("does not fit")));
+}
 
 TEST(Report, NamesTheMachine) {
   const TemporaryFile file(
@@ -154,104 +123,6 @@ TEST(Report, OfAGpuSaysHowStepsAreLaunched) {
   EXPECT_EQ(line(plan_of_cuts()),
             "steps are queued operation by operation, because vectors pass through the host");
   EXPECT_EQ(line(make_plan(config, 1)), "steps are launched as graphs");
-}
-
-TEST(Report, OfAGpuShowsBothMemories) {
-  RunConfig config = four_cuts();
-  config.device = DeviceKind::kCuda;
-  EXPECT_EQ(report(config, plan_with_host(), {}),
-            kGpuLoads + kGpuRatios + R"(memory of rank 2, the fullest, GiB:
-  tables                                     0.375
-  optimizer state of tables                  0.375
-  dense parameters, gradients, state         0.000
-  activations                                0.063
-  exchange                                   0.025
-  routing                                    0.016
-  input pipeline                             0.003
-  libraries                                  0.500
-  total on the device                        1.356
-  available memory not known
-  tables in the host's memory                0.250
-  optimizer state of these                   0.250
-  total of the host's memory                 0.500
-  available memory not known
-needs 1.356 GiB a rank, and 0.750 GiB in the host's memory
-)");
-  EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 0, 0.9 * kGiB}),
-            kGpuLoads + kGpuRatios + R"(memory of rank 2, the fullest, GiB:
-  tables                                     0.375
-  optimizer state of tables                  0.375
-  dense parameters, gradients, state         0.000
-  activations                                0.063
-  exchange                                   0.025
-  routing                                    0.016
-  input pipeline                             0.003
-  libraries                                  0.500
-  total on the device                        1.356
-  available                                  2.000
-  tables in the host's memory                0.250
-  optimizer state of these                   0.250
-  total of the host's memory                 0.500
-  available                                  0.900
-fits: needs 1.356 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.900 GiB in the host's memory
-)");
-}
-
-TEST(Report, ShowsTheRankWhoseHostMemoryIsTooSmall) {
-  RunConfig config = four_cuts();
-  config.device = DeviceKind::kCuda;
-  EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 2, 0.25 * kGiB}),
-            kGpuLoads + R"(nodes: 2 of 2 ranks, the fullest with 2.948 GiB
-heaviest rank over a lower bound: cost 1.84, memory 1.27
-steps are launched as graphs if NCCL connects the ranks
-a step of a rank: 58 to 62 launches (42 to 45 kernels, 12 library calls, 4 to 5 fills), 4 collectives
-memory of rank 1, the fullest, GiB:
-  tables                                     0.125
-  optimizer state of tables                  0.125
-  dense parameters, gradients, state         0.000
-  activations                                0.063
-  exchange                                   0.017
-  routing                                    0.020
-  input pipeline                             0.003
-  libraries                                  0.500
-  total on the device                        0.853
-  available                                  2.000
-  tables in the host's memory                0.375
-  optimizer state of these                   0.375
-  total of the host's memory                 0.750
-  available                                  0.250
-  largest there: 'rows' rows [2097152, 8388608) columns [0, 16) (host) 0.750 GiB, 'columns' rows [0, 2097152) columns [0, 16) 0.250 GiB, 'small' (data-parallel) 0.000 GiB
-  would fit: sharding.strategy: auto on 4 ranks, which cuts 'rows', 'columns', 'grid', 1 more
-does not fit: needs 1.356 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.250 GiB in the host's memory
-)");
-}
-
-TEST(Report, OfOneRankWithoutExchangeIsInTheSingular) {
-  const RunConfig config = config_of({table("t", 1 << 20, 16)}, 1 << 16);
-  const Plan plan{1, {{0, {0, 1 << 20}, {0, 16}, 0}}, {}};
-  EXPECT_EQ(
-      report(config, plan, {0, 1}),
-      R"(plan: 1 rank, 1 table: 1 whole, 0 cut by rows, 0 by columns, 0 by both, 0 data-parallel (on every rank)
-    rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
-       0       1       1       0.246           65536             0.0            0.0
-   total       1       1       0.246           65536             0.0            0.0
-    mean     1.0     1.0       0.246           65536             0.0            0.0
-max/mean                        1.00            1.00            1.00           1.00
-exchange of a step, MiB over all ranks: ids 0.0, pooled 0.0, gradients 0.0, data-parallel gradients 0.0
-nodes: 1 of 1 rank, the fullest with 0.246 GiB
-heaviest rank over a lower bound: cost 1.00, memory 1.00
-memory of rank 0, the fullest, GiB:
-  tables                                     0.062
-  optimizer state of tables                  0.062
-  dense parameters, gradients, state         0.000
-  activations                                0.093
-  exchange                                   0.000
-  routing                                    0.005
-  input pipeline                             0.023
-  total                                      0.246
-  available memory not known
-needs 0.246 GiB a rank
-)");
 }
 
 TEST(Report, OfACpuIgnoresMemoryOfTheHost) {
@@ -319,17 +190,6 @@ TEST(DescribePlan, OfManyTablesInTheHostsMemoryEightAreNamed) {
   plan.shards[0].tier = MemoryTier::kDevice;
   EXPECT_THAT(describe_plan(config, plan),
               HasSubstr("'t1', 't2', 't3', 't4', 't5', 't6', 't7', 't8'\n"));
-}
-
-/// 16 ranks are all listed, 17 are not.
-TEST(DescribePlan, SixteenRanksAreAllListed) {
-  const RunConfig config = odd_config(Strategy::kRow);
-  const auto lines = [&](int world) {
-    const std::string text = describe_plan(config, make_plan(config, world));
-    return std::count(text.begin(), text.end(), '\n');
-  };
-  EXPECT_EQ(lines(16), 2 + 16 + 4);
-  EXPECT_LT(lines(17), 2 + 17 + 4);
 }
 
 TEST(GibText, SmallSizesHaveThreeDecimals) {
