@@ -68,8 +68,8 @@ void check_length_rules(std::string_view fields) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dlrm::fuzz;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  // The parts in which bytes arrive change no request. A header that has not ended may be refused at
-  // once, or when its end has arrived.
+  // The parts in which bytes arrive change no request. A header that has not ended may be refused
+  // at once, or when its end has arrived.
   const std::string whole = cut(bytes, size + 1);
   for (const size_t part : {size_t{1}, size_t{13}}) {
     const std::string parts = cut(bytes, part);
