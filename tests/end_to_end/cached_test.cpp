@@ -76,15 +76,7 @@ TEST_F(CachedTables, TheSummaryAddsUpTheCachesOfAllRanks) {
 }
 
 TEST_F(CachedTables, TheSummaryHasTheTimesOfTheRankThatCaches) {
-  write_file(path("plan.json"), R"({
-    "world": 2,
-    "shards": [
-      {"table": "tiny", "rows": [0, 3], "columns": [0, 8], "rank": 0},
-      {"table": "middle", "rows": [0, 500], "columns": [0, 8], "rank": 0},
-      {"table": "big", "rows": [0, 4001], "columns": [0, 8], "rank": 1, "tier": "cached"}
-    ],
-    "data_parallel": []
-  })");
+  write_file(path("plan.json"), kSecondRankCaches);
   const Outcome outcome = train(2, kCached);
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const nlohmann::json cache =

@@ -10,6 +10,17 @@ namespace dlrm {
 /// The last line on stderr that begins with "error: ".
 std::string error_line(const Outcome& outcome);
 
+/// A plan of the small model on two ranks, of which the second one has a cached table.
+constexpr const char* kSecondRankCaches = R"({
+    "world": 2,
+    "shards": [
+      {"table": "tiny", "rows": [0, 3], "columns": [0, 8], "rank": 0},
+      {"table": "middle", "rows": [0, 500], "columns": [0, 8], "rank": 0},
+      {"table": "big", "rows": [0, 4001], "columns": [0, 8], "rank": 1, "tier": "cached"}
+    ],
+    "data_parallel": []
+  })";
+
 /// A folder with a small data set (train.h5, test.h5) and a config (config.yaml) of unusual shapes.
 class SmallRun : public testing::Test {
  protected:

@@ -70,15 +70,7 @@ class ScannedData : public SmallRun {
 
 // Nobody fetches rows, because fast memory has them all.
 TEST_F(ScannedData, OnlyRanksWithCachedTablesFetchRows) {
-  write_file(path("plan.json"), R"({
-    "world": 2,
-    "shards": [
-      {"table": "tiny", "rows": [0, 3], "columns": [0, 8], "rank": 0},
-      {"table": "middle", "rows": [0, 500], "columns": [0, 8], "rank": 0},
-      {"table": "big", "rows": [0, 4001], "columns": [0, 8], "rank": 1, "tier": "cached"}
-    ],
-    "data_parallel": []
-  })");
+  write_file(path("plan.json"), kSecondRankCaches);
   for (const char* backing : {"host", "ssd"}) {
     const Outcome outcome =
         plan(std::string("--set memory.cached.fast=100% --set memory.cached.backing=") + backing);
