@@ -1,7 +1,12 @@
 #pragma once
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace dlrm {
+
+/// The program dlrm-data. Returns its exit code.
+int run_dlrm_data(int argc, char** argv);
 
 /// Each function adds one subcommand of dlrm-data. The subcommand's callback does the work and
 /// throws Error for bad input.

@@ -1,6 +1,8 @@
 #include <chrono>
 #include <memory>
 
+#include <CLI/CLI.hpp>
+
 #include "dlrm/core/error.h"
 
 #include "commands.h"
@@ -9,7 +11,7 @@
 namespace dlrm {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kCriteoNotes =
     "Input: tab-separated lines with label 0 or 1, 13 numbers, and 26 categories of up to 8\n"
     "hexadecimal digits. Numbers and categories may be missing. Gzip is recognised. Output: HDF5\n"
     "with label uint8, 13 dense floats log(x+1) (0 if x is missing or negative), and features C1\n"
@@ -67,7 +69,7 @@ void run_command(const CriteoOptions& options) {
 void add_criteo_command(CLI::App& app) {
   auto options = std::make_shared<CriteoOptions>();
   CLI::App* command = app.add_subcommand("criteo", "Converts Criteo click logs to a dataset file.");
-  command->footer(kNotes);
+  command->footer(kCriteoNotes);
   command->add_option("inputs", options->inputs, "Logs, in order: IN.tsv or IN.tsv.gz")
       ->required()
       ->type_name("FILE");

@@ -8,6 +8,8 @@
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+
 #include "dlrm/core/error.h"
 
 #include "commands.h"

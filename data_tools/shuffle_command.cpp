@@ -2,6 +2,8 @@
 #include <memory>
 #include <optional>
 
+#include <CLI/CLI.hpp>
+
 #include "dlrm/config/memory_size.h"
 #include "dlrm/core/error.h"
 
@@ -12,7 +14,7 @@
 namespace dlrm {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kShuffleNotes =
     "The order depends only on the seed and the inputs, not on --memory or --threads. The disk of\n"
     "the output needs room for twice the inputs. After an interruption the same command continues\n"
     "from OUT.h5.shuffle, a folder that is removed at the end.";
@@ -61,7 +63,7 @@ void add_shuffle_command(CLI::App& app) {
   auto options = std::make_shared<ShuffleOptions>();
   CLI::App* command = app.add_subcommand(
       "shuffle", "Writes the samples of datasets of any size in a uniformly random order.");
-  command->footer(kNotes);
+  command->footer(kShuffleNotes);
   command->add_option("inputs", options->inputs, "Dataset files, or folders of them")
       ->required()
       ->type_name("IN.h5");

@@ -1,6 +1,8 @@
 #include <chrono>
 #include <memory>
 
+#include <CLI/CLI.hpp>
+
 #include "dlrm/core/error.h"
 
 #include "commands.h"
@@ -9,7 +11,7 @@
 namespace dlrm {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kSynthNotes =
     "With --config the samples have the dense features, tables, features and hotness of a "
     "training\n"
     "config, and the output is a dataset file. Dense values are U[0, 100). --criteo writes a "
@@ -38,7 +40,7 @@ void add_synth_command(CLI::App& app) {
   auto options = std::make_shared<SynthOptions>();
   CLI::App* command =
       app.add_subcommand("synth", "Generates a dataset, optionally with labels of a known model.");
-  command->footer(kNotes);
+  command->footer(kSynthNotes);
   command->add_option("--samples", options->samples, "Number of samples")->required();
   command->add_option("--output", options->output, "File to write: OUT.h5 or OUT.tsv")->required();
   CLI::Option* config =

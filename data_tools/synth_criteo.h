@@ -6,12 +6,10 @@
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/data/batch.h"
+#include "dlrm/data/criteo_parse.h"
 
+// Samples in the format of Criteo's click logs, made from plain synthetic samples.
 namespace dlrm {
-
-/// Samples in the format of Criteo's click logs, made from plain synthetic samples.
-constexpr int64_t kCriteoNumbers = 13;
-constexpr int64_t kCriteoCategories = 26;
 
 /// The config of the plain samples: 13 dense features, tables C1 to C26 with the shape's
 /// vocabularies, one id each.

@@ -18,7 +18,7 @@ mkdir -p "$folder"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 echo "== 1/4 build"
-launch/build.sh --log "$folder/build.log" cpu programs
+launch/build.sh --log "$folder/build.log" cpu dlrm-train dlrm-data
 export PATH="$PWD/build/cpu/bin:$PATH"
 
 echo "== 2/4 a raw click log of $samples lines"

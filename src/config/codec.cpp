@@ -174,6 +174,29 @@ Codec<double> real_number(double lo, double hi, bool open_above) {
   return codec;
 }
 
+Codec<int64_t> choice_of(const NumberedWords& words) {
+  std::vector<std::string> names;
+  for (const auto& [name, number] : words) names.push_back(name);
+  Codec<int64_t> codec;
+  codec.allowed = "one of " + joined(names);
+  codec.read = [words, allowed = codec.allowed](const Node& node, const std::string& key,
+                                                int64_t& out) {
+    for (const auto& [name, number] : words) {
+      if (!node.is_scalar() || node.text != name) continue;
+      out = number;
+      return;
+    }
+    reject(node, key, allowed);
+  };
+  codec.write = [words](const int64_t& value) {
+    for (const auto& [name, number] : words) {
+      if (number == value) return make_scalar(name);
+    }
+    return make_scalar("?");
+  };
+  return codec;
+}
+
 Codec<bool> boolean() { return choice<bool>({{"true", true}, {"false", false}}); }
 
 Codec<std::string> path_text() {

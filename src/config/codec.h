@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -63,30 +64,39 @@ Codec<std::vector<int64_t>> whole_numbers(int64_t lo, int64_t hi, size_t shortes
 /// "a, b, c"
 std::string joined(const std::vector<std::string>& words);
 
-/// Enumerators by their names in YAML.
+/// Words and the numbers that they stand for, in the order of the reference.
+using NumberedWords = std::vector<std::pair<std::string, int64_t>>;
+Codec<int64_t> choice_of(const NumberedWords& words);
+
+/// Enumerators by their names in YAML. They are numbers inside, so that the compiler makes the code
+/// of a choice once.
 template <class E>
-using Names = std::vector<std::pair<std::string, E>>;
+class Names {
+ public:
+  Names() = default;
+  Names(std::initializer_list<std::pair<const char*, E>> names) {
+    for (const auto& [name, value] : names) add(name, value);
+  }
+  void add(std::string_view name, E value) {
+    words_.emplace_back(name, static_cast<int64_t>(value));
+  }
+  const NumberedWords& words() const { return words_; }
+
+ private:
+  NumberedWords words_;
+};
 
 template <class E>
 Codec<E> choice(const Names<E>& names) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : names) words.push_back(name);
+  const Codec<int64_t> number = choice_of(names.words());
   Codec<E> codec;
-  codec.allowed = "one of " + joined(words);
-  codec.read = [names, allowed = codec.allowed](const Node& node, const std::string& key, E& out) {
-    for (const auto& [name, value] : names) {
-      if (!node.is_scalar() || node.text != name) continue;
-      out = value;
-      return;
-    }
-    reject(node, key, allowed);
+  codec.allowed = number.allowed;
+  codec.read = [number](const Node& node, const std::string& key, E& out) {
+    int64_t value = 0;
+    number.read(node, key, value);
+    out = static_cast<E>(value);
   };
-  codec.write = [names](const E& value) {
-    for (const auto& [name, candidate] : names) {
-      if (candidate == value) return make_scalar(name);
-    }
-    return make_scalar("?");
-  };
+  codec.write = [number](const E& value) { return number.write(static_cast<int64_t>(value)); };
   return codec;
 }
 

@@ -29,7 +29,7 @@ const Names<size_t>& type_names() {
   static const Names<size_t> names = [] {
     Names<size_t> out;
     for_each_type([&](auto i) {
-      out.emplace_back(std::variant_alternative_t<i, InteractionConfig>::kName, i);
+      out.add(std::variant_alternative_t<i, InteractionConfig>::kName, i);
     });
     return out;
   }();
@@ -60,7 +60,9 @@ Codec<int64_t> codec_of(const WholeNumberKey<Config>& key) {
 
 template <class Config, class Value, size_t N>
 Codec<Value> codec_of(const ChoiceKey<Config, Value, N>& key) {
-  return choice(Names<Value>(key.names.begin(), key.names.end()));
+  Names<Value> names;
+  for (const auto& [name, value] : key.names) names.add(name, value);
+  return choice(names);
 }
 
 /// The name of each option, and the type that has it.
@@ -94,7 +96,8 @@ Schema<WrittenInteraction> interaction_schema() {
       const NodePtr value = node.find(name);
       if (!value || owner == out.type) continue;
       throw usage_error("{}: {}.{} belongs to type {}, and the type is {}", value->place.text(),
-                        path, name, type_names()[owner].first, type_names()[out.type].first);
+                        path, name, type_names().words()[owner].first,
+                        type_names().words()[out.type].first);
     }
   });
   return schema;

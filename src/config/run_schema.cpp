@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "dlrm/core/error.h"
+#include "dlrm/core/nearest.h"
+
 #include "names.h"
 
 namespace dlrm {

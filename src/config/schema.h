@@ -2,13 +2,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
-
-#include <fmt/format.h>
-
-#include "dlrm/core/error.h"
-#include "dlrm/core/nearest.h"
 
 #include "codec.h"
 
@@ -23,124 +19,116 @@ inline std::string dotted(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-/// The keys of one map, each declared once. Reading, writing, errors and the reference all use
-/// these declarations. Defaults are the values of the object before it is read.
-template <class T>
-class Schema {
+/// The keys of one map of type T, without the type: T stays a void pointer, so that the compiler
+/// makes this code once for all maps.
+class MapKeys {
  public:
+  /// Reads and writes the value of one key in the object at `owner`.
+  struct Access {
+    virtual ~Access() = default;
+    virtual void read(const Node& node, const std::string& path, void* owner) const = 0;
+    virtual NodePtr write(const void* owner) const = 0;
+    /// Adds rows of the reference for the keys inside the value, if it has any.
+    virtual void document(const std::string& path, const void* owner,
+                          std::vector<KeyDoc>& rows) const = 0;
+  };
+
   struct Field {
     std::string name;
     std::string allowed;
     std::string meaning;
+    std::shared_ptr<const Access> access;
     bool is_required = false;
     bool is_section = false;
     bool can_change = false;
     std::string shown_default;  // instead of the value
-    std::function<void(const Node&, const std::string&, T&)> read;
-    std::function<NodePtr(const T&)> write;
-    std::function<void(const std::string&, const T&, std::vector<KeyDoc>&)> document;
-    std::function<bool(const T&)> is_omitted = [](const T&) { return false; };
+    std::function<bool(const void*)> is_omitted;
+  };
 
-    Field& required() { return is_required = true, *this; }
+  void read(const Node& node, const std::string& path, void* owner) const;
+  NodePtr write(const void* owner) const;
+  void document(const std::string& path, const void* defaults, std::vector<KeyDoc>& rows) const;
+  std::vector<std::string> names() const;
+
+ protected:
+  Field& add(Field field);
+  std::function<void(const Node&, const std::string&, void*)> then_;
+
+ private:
+  void read_field(const Field& field, const Node& node, const std::string& path, void* owner) const;
+
+  std::vector<Field> fields_;
+};
+
+/// The keys of one map, each declared once. Reading, writing, errors and the reference all use
+/// these declarations. Defaults are the values of the object before it is read.
+template <class T>
+class Schema : private MapKeys {
+ public:
+  /// What may be said of a key after its declaration.
+  class Key {
+   public:
+    explicit Key(Field& field) : field_(field) {}
+    Key& required() { return field_.is_required = true, *this; }
     /// Allows a resumed run to have another value.
-    Field& may_change() { return can_change = true, *this; }
+    Key& may_change() { return field_.can_change = true, *this; }
     /// Omits the key on writing if `condition` holds, because it has no effect then.
-    Field& omit_if(std::function<bool(const T&)> condition) {
-      return is_omitted = std::move(condition), *this;
+    Key& omit_if(bool (*condition)(const T&)) {
+      field_.is_omitted = [condition](const void* owner) { return condition(of(owner)); };
+      return *this;
     }
-    Field& default_shown(std::string text) { return shown_default = std::move(text), *this; }
+    Key& default_shown(std::string_view text) { return field_.shown_default = text, *this; }
+
+   private:
+    Field& field_;
   };
 
   /// `member` gives the value of a T. It is a pointer to a member, or a function of T&.
   template <class Member, class V>
-  Field& key(const std::string& name, Member member, const Codec<V>& codec,
-             const std::string& meaning) {
+  Key key(std::string_view name, Member member, const Codec<V>& codec, std::string_view meaning) {
+    struct Value final : Access {
+      Value(Member m, const Codec<V>& c) : member(m), codec(c) {}
+      void read(const Node& node, const std::string& path, void* owner) const override {
+        codec.read(node, path, std::invoke(member, *static_cast<T*>(owner)));
+      }
+      NodePtr write(const void* owner) const override {
+        return codec.write(std::invoke(member, of(owner)));
+      }
+      void document(const std::string& path, const void* owner,
+                    std::vector<KeyDoc>& rows) const override {
+        if (codec.document) codec.document(path, std::invoke(member, of(owner)), rows);
+      }
+      Member member;
+      Codec<V> codec;
+    };
     Field field;
     field.name = name;
     field.allowed = codec.allowed;
     field.meaning = meaning;
     field.is_section = codec.is_section;
-    field.read = [member, codec](const Node& node, const std::string& path, T& out) {
-      codec.read(node, path, std::invoke(member, out));
-    };
-    field.write = [member, codec](const T& value) {
-      return codec.write(std::invoke(member, value));
-    };
-    if (codec.document) {
-      field.document = [member, codec](const std::string& path, const T& value,
-                                       std::vector<KeyDoc>& rows) {
-        codec.document(path, std::invoke(member, value), rows);
-      };
-    }
-    fields_.push_back(std::move(field));
-    return fields_.back();
+    // A pointer of the base's type, so that only one kind of shared_ptr is made.
+    field.access.reset(static_cast<const Access*>(new Value(member, codec)));
+    return Key(add(std::move(field)));
   }
 
   /// Calls `step` after the keys of a map have been read. For keys that depend on others.
   void then(std::function<void(const Node&, const std::string&, T&)> step) {
-    then_ = std::move(step);
+    then_ = [step = std::move(step)](const Node& node, const std::string& path, void* owner) {
+      step(node, path, *static_cast<T*>(owner));
+    };
   }
 
   void read(const Node& node, const std::string& path, T& out) const {
-    if (!node.is_map() && !node.is_null()) reject(node, path, "a map");
-    for (const Entry& entry : node.entries) {
-      if (find(entry.key) == nullptr) reject_unknown(entry, path, names());
-    }
-    for (const Field& field : fields_) read_field(field, node, path, out);
-    if (then_) then_(node, path, out);
+    MapKeys::read(node, path, &out);
   }
-
-  NodePtr write(const T& value) const {
-    std::vector<Entry> entries;
-    for (const Field& field : fields_) {
-      if (!field.is_omitted(value)) entries.push_back({field.name, {}, field.write(value)});
-    }
-    return make_map(std::move(entries));
-  }
-
+  NodePtr write(const T& value) const { return MapKeys::write(&value); }
   void document(const std::string& path, const T& defaults, std::vector<KeyDoc>& rows) const {
-    for (const Field& field : fields_) {
-      const std::string key = dotted(path, field.name);
-      const size_t first = rows.size();
-      if (!field.is_section) {
-        std::string shown = field.shown_default;
-        if (field.is_required) shown = "required";
-        if (shown.empty()) shown = emit_inline(*field.write(defaults));
-        rows.push_back({key, shown, field.allowed, field.meaning, false});
-      }
-      if (field.document) field.document(key, defaults, rows);
-      for (size_t i = first; i < rows.size() && field.can_change; ++i) rows[i].may_change = true;
-    }
+    MapKeys::document(path, &defaults, rows);
   }
-
-  std::vector<std::string> names() const {
-    std::vector<std::string> out;
-    for (const Field& field : fields_) out.push_back(field.name);
-    return out;
-  }
+  using MapKeys::names;
 
  private:
-  const Field* find(const std::string& name) const {
-    for (const Field& field : fields_) {
-      if (field.name == name) return &field;
-    }
-    return nullptr;
-  }
-
-  void read_field(const Field& field, const Node& node, const std::string& path, T& out) const {
-    const std::string key = dotted(path, field.name);
-    if (const NodePtr value = node.find(field.name)) return field.read(*value, key, out);
-    if (field.is_required) {
-      throw usage_error("{}: {} is missing: needs {}", node.place.text(), key, field.allowed);
-    }
-    if (!field.is_section) return;
-    Node absent;
-    absent.place = node.place;
-    field.read(absent, key, out);
-  }
-
-  std::vector<Field> fields_;
-  std::function<void(const Node&, const std::string&, T&)> then_;
+  static const T& of(const void* owner) { return *static_cast<const T*>(owner); }
 };
 
 /// A codec of a map with its own keys.

@@ -38,18 +38,18 @@ Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
   Names<OptimizerRule> rules;
   for (size_t i = 0; i < std::size(kOptimizers); ++i) {
     if ((kOptimizers[i].use & use) == 0) continue;
-    rules.emplace_back(kOptimizers[i].name, static_cast<OptimizerRule>(i));
+    rules.add(kOptimizers[i].name, static_cast<OptimizerRule>(i));
   }
   Schema<O> schema;
   schema.key("type", &O::type, choice(rules), "the optimizer");
   schema.key("lr", &O::lr, real_number(0, 1e6), "learning rate before lr_schedule");
   for (const OptimizerConstant& constant : kOptimizerConstants) {
     std::vector<std::string> users;
-    for (const auto& [name, rule] : rules) {
-      if ((traits_of(rule).constants & constant.bit) != 0) users.push_back(name);
+    for (const auto& [name, rule] : rules.words()) {
+      if ((traits_of(static_cast<OptimizerRule>(rule)).constants & constant.bit) != 0) users.push_back(name);
     }
     if (users.empty()) continue;
-    auto& field = schema.key(constant.key, constant.value,
+    auto field = schema.key(constant.key, constant.value,
                              real_number(constant.lowest, constant.highest, constant.below_highest),
                              fmt::format("{} ({})", constant.meaning, joined(users)));
     if (constant.bit == kEps) field.default_shown(eps_defaults(use));

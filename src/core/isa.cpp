@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-constexpr std::string_view kNames[] = {"baseline", "avx2", "avx512", "amx"};
+constexpr std::string_view kNames[] = {"avx2", "avx512", "amx"};
 
 Isa read_limit() {
   const char* text = std::getenv("DLRM_MAX_CPU_ISA");
@@ -22,7 +22,11 @@ Isa read_limit() {
 Isa of_processor() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("f16c");
-  if (!avx2) return Isa::kBaseline;
+  if (!avx2) {
+    throw usage_error(
+        "this processor has no AVX2, FMA or F16C: dlrm-train needs x86-64-v3, as Intel's processors "
+        "have since Haswell (2013) and AMD's since Excavator (2015)");
+  }
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   return avx512 ? Isa::kAvx512 : Isa::kAvx2;

@@ -20,7 +20,6 @@ struct DrawKernels {
 /// Counters that a kernel call covers.
 constexpr int64_t kDrawLanes = 64;
 
-const DrawKernels& draw_kernels_baseline();
 const DrawKernels& draw_kernels_avx2();
 const DrawKernels& draw_kernels_avx512();
 
@@ -89,9 +88,7 @@ inline double natural_log(double x) {
   return e * 0x1.62e42fefa39efp-1 + (2.0 * f + f * s * p);
 }
 
-/// e^y for
-/// y
-/// < 700: 2^n times the Taylor sum of the remainder.
+/// e^y for y < 700: 2^n times the Taylor sum of the remainder.
 inline double exponential(double y) {
   const double n = (y * 0x1.71547652b82fep+0 + kMagic) - kMagic;
   const double r = (y - n * 0x1.62e42fefa3800p-1) - n * 0x1.ef35793c76730p-45;

@@ -12,7 +12,6 @@ namespace dlrm {
 namespace {
 
 const DrawKernels& best_kernels() {
-  if (vector_isa() == Isa::kBaseline) return draw_kernels_baseline();
   return vector_isa() == Isa::kAvx2 ? draw_kernels_avx2() : draw_kernels_avx512();
 }
 

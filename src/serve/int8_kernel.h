@@ -26,7 +26,6 @@ struct Int8Bags {
 /// Pools bags [begin, end).
 using PoolInt8Bags = void (*)(const Int8Bags& bags, int64_t begin, int64_t end);
 
-PoolInt8Bags pool_int8_bags_baseline();
 PoolInt8Bags pool_int8_bags_avx2();
 PoolInt8Bags pool_int8_bags_avx512();
 

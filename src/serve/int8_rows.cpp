@@ -9,7 +9,6 @@ namespace dlrm::serve {
 namespace {
 
 PoolInt8Bags best_kernel() {
-  if (vector_isa() == Isa::kBaseline) return pool_int8_bags_baseline();
   return vector_isa() == Isa::kAvx2 ? pool_int8_bags_avx2() : pool_int8_bags_avx512();
 }
 

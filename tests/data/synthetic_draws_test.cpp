@@ -102,8 +102,7 @@ TEST(DrawIds, APartEqualsThatPartOfTheWhole) {
 /// Rounding may exceed the formula's range. A law whose other numbers are those of more rows shows
 /// what becomes of such ids.
 TEST(DrawKernels, AnIdBeyondTheRowsIsTheLastOne) {
-  std::vector<const DrawKernels*> sets{&draw_kernels_baseline()};
-  if (vector_isa() >= Isa::kAvx2) sets.push_back(&draw_kernels_avx2());
+  std::vector<const DrawKernels*> sets{&draw_kernels_avx2()};
   for (const DrawKernels* set : sets) {
     for (const double alpha : {0.0, 1.0, 1.05}) {
       PowerLaw law(1000, alpha), narrow = law, below = law;
@@ -154,8 +153,7 @@ TEST(Draws, WriteTheRequestedElementsAlone) {
 }
 
 TEST(DrawKernels, EveryInstructionSetGivesTheSameBits) {
-  std::vector<const DrawKernels*> sets{&draw_kernels_baseline()};
-  if (vector_isa() >= Isa::kAvx2) sets.push_back(&draw_kernels_avx2());
+  std::vector<const DrawKernels*> sets{&draw_kernels_avx2()};
   if (vector_isa() >= Isa::kAvx512) sets.push_back(&draw_kernels_avx512());
   for (const double alpha : {0.0, 1.0, 1.05}) {
     const PowerLaw law(123456789, alpha);

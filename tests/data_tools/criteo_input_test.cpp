@@ -9,8 +9,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/data/text_chunks.h"
 
-#include "commands.h"
 #include "criteo_fixture.h"
+#include "data_command.h"
 #include "thread_option.h"
 
 namespace dlrm {
@@ -287,25 +287,19 @@ TEST_F(CriteoInput, AnInputThatCannotBeReadIsClosed) {
 
 class CriteoCommand : public InFolder {
  protected:
-  /// The text of the Error or ParseError for the arguments. {} stands for the folder.
-  std::string run(std::vector<std::string> arguments) const {
-    CLI::App app;
-    add_criteo_command(app);
+  /// What the command says to these arguments. Names of files are in the folder.
+  std::string run(std::vector<std::string> arguments) {
     for (std::string& argument : arguments) {
       if (argument.ends_with(".tsv") || argument.ends_with(".h5")) argument = path(argument);
     }
     arguments.insert(arguments.begin(), "criteo");
-    std::reverse(arguments.begin(), arguments.end());
-    try {
-      app.parse(arguments);
-    } catch (const CLI::ParseError& error) {
-      return error.what();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUsage);
-      return error.what();
-    }
-    return {};
+    const DataCommand done = run_data_command(arguments);
+    EXPECT_EQ(done.code, done.error.empty() ? 0 : 2);
+    printed_ = done.output;
+    return done.error;
   }
+
+  std::string printed_;
 };
 
 TEST_F(CriteoCommand, OptionsThatExcludeOrNeedEachOtherAreRefused) {
@@ -384,33 +378,27 @@ TEST_F(CriteoCommand, TheReportCountsRowsOfFilesAndTables) {
     lines[i].categories[2] = std::to_string(i % 3);
   }
   write("a.tsv", text_of(lines) + "nonsense\n");
-  ::testing::internal::CaptureStdout();
   EXPECT_EQ(run({"a.tsv", "--output", "o.h5", "--test-output", "t.h5", "--test-fraction", "0.3",
                  "--skip-malformed"}),
             "");
-  const std::string report = ::testing::internal::GetCapturedStdout();
   std::string expected = path("o.h5") + ": 7 rows\n" + path("t.h5") + ": 3 rows\n";
   expected += "malformed lines skipped: 1\ntable rows: 31 in total, 4 in the largest; by feature:";
   expected += " 1 4 3";
   for (int f = 3; f < 26; ++f) expected += " 1";
-  EXPECT_EQ(report.substr(0, expected.size() + 1), expected + "\n");
-  EXPECT_THAT(report.substr(expected.size() + 1),
+  EXPECT_EQ(printed_.substr(0, expected.size() + 1), expected + "\n");
+  EXPECT_THAT(printed_.substr(expected.size() + 1),
               ::testing::MatchesRegex("[0-9.]+ MB of text in [0-9.]+ s, [0-9]+ MB/s\n"));
 }
 
 TEST_F(CriteoCommand, AReportWithoutTestRowsAndSkippedLinesDoesNotMentionThem) {
   write("a.tsv", text_of(std::vector<LogLine>(5)));
-  ::testing::internal::CaptureStdout();
   EXPECT_EQ(run({"a.tsv", "--output", "o.h5"}), "");
   std::string expected =
       path("o.h5") + ": 5 rows\ntable rows: 26 in total, 1 in the largest; by feature:";
   for (int f = 0; f < 26; ++f) expected += " 1";
-  EXPECT_EQ(::testing::internal::GetCapturedStdout().substr(0, expected.size() + 1),
-            expected + "\n");
-  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(printed_.substr(0, expected.size() + 1), expected + "\n");
   EXPECT_EQ(run({"a.tsv", "--output", "o.h5", "--skip-malformed"}), "");
-  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
-              HasSubstr("o.h5: 5 rows\nmalformed lines skipped: 0\ntable rows: 26"));
+  EXPECT_THAT(printed_, HasSubstr("o.h5: 5 rows\nmalformed lines skipped: 0\ntable rows: 26"));
 }
 
 TEST_F(CriteoCommand, TheReportGivesTheBytesOfAllInputsAsText) {
@@ -418,12 +406,10 @@ TEST_F(CriteoCommand, TheReportGivesTheBytesOfAllInputsAsText) {
   write("a.tsv", text);
   text.pop_back();
   write("b.tsv", gzipped(text));
-  ::testing::internal::CaptureStdout();
   EXPECT_EQ(run({"a.tsv", "b.tsv", "--output", "o.h5"}), "");
-  const std::string report = ::testing::internal::GetCapturedStdout();
   const auto megabytes = 2e-6 * static_cast<double>(text.size() + 1);
   EXPECT_GT(megabytes, 2);
-  EXPECT_THAT(report, HasSubstr(fmt::format("\n{:.1f} MB of text in ", megabytes)));
+  EXPECT_THAT(printed_, HasSubstr(fmt::format("\n{:.1f} MB of text in ", megabytes)));
   CriteoOptions o = options({"a.tsv", "b.tsv"}, "o.h5");
   o.frequency_threshold = 2;  // read twice, counted once
   EXPECT_EQ(convert(o).text_bytes, 2 * static_cast<int64_t>(text.size() + 1));
@@ -432,31 +418,30 @@ TEST_F(CriteoCommand, TheReportGivesTheBytesOfAllInputsAsText) {
 TEST_F(CriteoCommand, NumbersBeyondTheirBoundsAreNamed) {
   write("a.tsv", text_of(generated_lines(10, 13)));
   for (const char* bad : {"0", "1", "-0.5", "1.5", "nan", "x"}) {
-    EXPECT_EQ(
-        run({"a.tsv", "--output", "o.h5", "--test-output", "t.h5",
-             std::string("--test-fraction=") + bad}),
-        std::string("--test-fraction: needs a number between 0 and 1, both excluded, not ") + bad);
+    EXPECT_THAT(run({"a.tsv", "--output", "o.h5", "--test-output", "t.h5",
+                     std::string("--test-fraction=") + bad}),
+                HasSubstr(std::string("--test-fraction: needs a number between 0 and 1, both "
+                                      "excluded, not ") +
+                          bad));
   }
   for (const char* option : {"--frequency-threshold", "--max-rows", "--threads"}) {
     for (const char* bad : {"0", "-1", "1.5", "x"}) {
-      EXPECT_EQ(run({"a.tsv", "--output", "o.h5", fmt::format("{}={}", option, bad)}),
-                fmt::format("{}: needs a whole number of at least 1, not {}", option, bad));
+      EXPECT_THAT(
+          run({"a.tsv", "--output", "o.h5", fmt::format("{}={}", option, bad)}),
+          HasSubstr(fmt::format("{}: needs a whole number of at least 1, not {}", option, bad)));
     }
-    ::testing::internal::CaptureStdout();
     EXPECT_EQ(run({"a.tsv", "--output", "o.h5", fmt::format("{}=1", option)}), "");
-    ::testing::internal::GetCapturedStdout();
   }
-  EXPECT_EQ(run({"--output", "o.h5"}), "inputs is required");
-  EXPECT_EQ(run({"a.tsv"}), "--output is required");
+  EXPECT_THAT(run({"--output", "o.h5"}), HasSubstr("inputs is required"));
+  EXPECT_THAT(run({"a.tsv"}), HasSubstr("--output is required"));
 }
 
 TEST_F(CriteoCommand, OptionsReachTheConversion) {
   write("a.tsv", text_of(generated_lines(10, 14)));
-  ::testing::internal::CaptureStdout();
   EXPECT_EQ(run({"a.tsv", "--output", "o.h5", "--test-output", "t.h5", "--test-fraction", "0.3",
                  "--threads", "2"}),
             "");
-  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("t.h5: 3 rows"));
+  EXPECT_THAT(printed_, HasSubstr("t.h5: 3 rows"));
   EXPECT_EQ(read_converted(path("o.h5")).labels.size(), 7u);
   EXPECT_EQ(read_converted(path("t.h5")).labels.size(), 3u);
 }

@@ -17,9 +17,9 @@
 #include "dlrm/core/random.h"
 #include "dlrm/data/dataset_file.h"
 
-#include "commands.h"
 #include "data/dataset_fixture.h"
 #include "data/dataset_layout.h"
+#include "data_command.h"
 
 namespace dlrm {
 namespace {
@@ -333,16 +333,10 @@ TEST_F(Shuffled, RefusesOffsetsThatFall) {
 
 /// What the command says to wrong options.
 std::string command_error(std::vector<std::string> words) {
-  CLI::App app;
-  add_shuffle_command(app);
   words.insert(words.begin(), "shuffle");
-  std::reverse(words.begin(), words.end());
-  try {
-    app.parse(words);
-  } catch (const CLI::ParseError& thrown) {
-    return thrown.what();
-  }
-  return {};
+  const DataCommand done = run_data_command(words);
+  EXPECT_EQ(done.code, 2);
+  return done.error;
 }
 
 TEST(ShuffleCommand, RefusesWrongOptions) {

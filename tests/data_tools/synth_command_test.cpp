@@ -7,38 +7,29 @@
 #include "dlrm/core/error.h"
 #include "dlrm/data/dataset_file.h"
 
-#include "commands.h"
 #include "criteo_fixture.h"
+#include "data_command.h"
 #include "synth_options.h"
 
 namespace dlrm {
 namespace {
 
+using ::testing::HasSubstr;
+
 /// Runs the command synth. Names of files are in the folder.
 class SynthCommand : public InFolder {
  protected:
   std::string run(std::vector<std::string> words) {
-    CLI::App app;
-    add_synth_command(app);
     for (std::string& word : words) {
       for (const char* end : {".h5", ".tsv", ".yaml"}) {
         if (word.ends_with(end)) word = path(word);
       }
     }
     words.insert(words.begin(), "synth");
-    std::reverse(words.begin(), words.end());
-    ::testing::internal::CaptureStdout();
-    std::string error;
-    try {
-      app.parse(words);
-    } catch (const CLI::ParseError& thrown) {
-      error = thrown.what();
-    } catch (const Error& thrown) {
-      EXPECT_EQ(thrown.code(), ExitCode::kUsage);
-      error = thrown.what();
-    }
-    printed_ = ::testing::internal::GetCapturedStdout();
-    return error;
+    const DataCommand done = run_data_command(words);
+    printed_ = done.output;
+    EXPECT_EQ(done.code, done.error.empty() ? 0 : 2);
+    return done.error;
   }
 
   /// Ids of the first feature and numbers of a dataset of 30 samples.
@@ -103,14 +94,14 @@ TEST_F(SynthCommand, SeedAndAlphaThatAreNotGivenAreTheConfigs) {
 
 TEST_F(SynthCommand, OneShapeIsNeeded) {
   config();
-  EXPECT_EQ(run({"--samples", "3", "--output", "a.tsv"}),
-            "dlrm-data synth needs --config CONFIG or --criteo");
-  EXPECT_EQ(run({"--samples", "3", "--output", "a.h5", "--criteo", "--config", "c.yaml"}),
-            "--config excludes --criteo");
-  EXPECT_EQ(run({"--output", "a.tsv", "--criteo"}), "--samples is required");
-  EXPECT_EQ(run({"--samples", "3", "--criteo"}), "--output is required");
-  EXPECT_EQ(run({"--samples", "3", "--output", "none.tsv/a.tsv", "--criteo"}),
-            path("none.tsv/a.tsv") + ": cannot create: No such file or directory");
+  EXPECT_THAT(run({"--samples", "3", "--output", "a.tsv"}),
+              HasSubstr("dlrm-data synth needs --config CONFIG or --criteo"));
+  EXPECT_THAT(run({"--samples", "3", "--output", "a.h5", "--criteo", "--config", "c.yaml"}),
+              HasSubstr("--config excludes --criteo"));
+  EXPECT_THAT(run({"--output", "a.tsv", "--criteo"}), HasSubstr("--samples is required"));
+  EXPECT_THAT(run({"--samples", "3", "--criteo"}), HasSubstr("--output is required"));
+  EXPECT_THAT(run({"--samples", "3", "--output", "none.tsv/a.tsv", "--criteo"}),
+              HasSubstr(path("none.tsv/a.tsv") + ": cannot create: No such file or directory"));
   EXPECT_THAT(files(), ::testing::ElementsAre("c.yaml"));
 }
 

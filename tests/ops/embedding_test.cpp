@@ -255,7 +255,7 @@ TEST(CpuEmbedding, GroupsRowsOfListsWhosePlacesNeedMoreThan32Bits) {
   const auto count = static_cast<int64_t>(groups.size());
   for (const int threads : {1, 2}) {
     RunSpace space(count);
-    Machine().cpu({"baseline", threads})->group_rows(groups, 5, space.runs());
+    Machine().cpu({"avx2", threads})->group_rows(groups, 5, space.runs());
     ASSERT_EQ(space.count[0], 1);
     for (int32_t g = 0; g < count; ++g) {
       const Occurrence& o = space.occurrences[static_cast<size_t>(g)];

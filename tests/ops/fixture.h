@@ -66,7 +66,7 @@ struct Machine {
 inline std::vector<Execution> executions() {
   const bool every = std::getenv("DLRM_TEST_ALL") != nullptr;
   std::vector<Execution> all;
-  for (const char* isa : {"baseline", "avx2", "avx512"}) {
+  for (const char* isa : {"avx2", "avx512"}) {
     try {
       Machine().cpu({isa, 1});
     } catch (const Error&) {

@@ -95,7 +95,7 @@ TEST_P(ListedSums, AreAddedInTheOrderOfBlocks) {
                                 {31, 4, 32, 31, 4},   {32, 16, 33, 32},   {33, 300, 7, 40},
                                 {100, 33, 257, 9},    {16, 128, 2100, 6}, {65, 1030, 3, 65},
                                 {200, 12, 8, 200, 1}, {129, 64, 256, 50}, {40, 2, 511, 6}};
-  const auto one_by_one = Machine().cpu({"baseline", 1});
+  const auto one_by_one = Machine().cpu({"avx2", 1});
   unsigned seed = 1;
   for (const ListedShape& shape : shapes) {
     for (const First first : {First::kZeros, First::kVectors, First::kAdded}) {
@@ -116,7 +116,7 @@ TEST_P(ListedSums, AreAddedInTheOrderOfBlocks) {
 
 TEST_P(ListedSums, OfEveryTypeAreAddedInTheOrderOfBlocks) {
   const ListedShape shape{37, 24, 40, 20, 4};
-  const auto one_by_one = Machine().cpu({"baseline", 1});
+  const auto one_by_one = Machine().cpu({"avx2", 1});
   for (const DType from : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const DType to : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       Sum sum = make_sum(shape, First::kVectors, from, 5);
@@ -133,7 +133,7 @@ TEST_P(ListedSums, OfEveryTypeAreAddedInTheOrderOfBlocks) {
 /// As where rows of several tables are cut: each has a place of its own, and lists of its own.
 TEST_P(ListedSums, OfSeveralPlacesAreIndependent) {
   const ListedShape shapes[] = {{50, 12, 20, 30, 0}, {50, 7, 1100, 4, 12}, {50, 1, 9, 50, 19}};
-  const auto one_by_one = Machine().cpu({"baseline", 1});
+  const auto one_by_one = Machine().cpu({"avx2", 1});
   Sum sums[3];
   Cells got = Cells::random(50, 24, 1), want = got;
   const auto all = [&](Cells& dst) {

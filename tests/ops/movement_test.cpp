@@ -57,7 +57,7 @@ TEST_P(Movement, BlocksOfOnePlaceAreAppliedInOrder) {
     return list;
   };
   ops->copy_blocks(blocks(got));
-  Machine().cpu({"baseline", 1})->copy_blocks(blocks(want));
+  Machine().cpu({"avx2", 1})->copy_blocks(blocks(want));
   EXPECT_TRUE(got.same_bits(want));
 }
 
@@ -98,7 +98,7 @@ TEST_P(Movement, PartialSumsOfOnePlaceAreAddedInOrder) {
           return list;
         };
         ops->copy_blocks(blocks(got));
-        Machine().cpu({"baseline", 1})->copy_blocks(blocks(want));
+        Machine().cpu({"avx2", 1})->copy_blocks(blocks(want));
         EXPECT_TRUE(got.same_bits(want)) << name_of(from) << " to " << name_of(to);
       }
     }

@@ -120,8 +120,8 @@ TEST(CpuOps, NeedAThreadAndTellTheirInstructions) {
   Machine machine;
   EXPECT_THROW(machine.cpu({"", 0}), std::exception);
   EXPECT_THROW(machine.cpu({"sse", 1}), Error);
-  EXPECT_EQ(machine.cpu({"baseline", 3})->name(), "cpu baseline");
-  EXPECT_EQ(machine.cpu({"baseline", 3})->threads(), 3);
+  EXPECT_EQ(machine.cpu({"avx2", 3})->name(), "cpu avx2");
+  EXPECT_EQ(machine.cpu({"avx2", 3})->threads(), 3);
 }
 
 }  // namespace

@@ -183,7 +183,7 @@ class Ops {
 std::unique_ptr<Ops> make_reference_ops(Device& device, Stream& stream);
 
 /// oneDNN, OpenMP with `threads` threads, and vector code chosen at run time. Tests set `isa` to
-/// "baseline", "avx2" or "avx512"; "" stands for vector_isa().
+/// "avx2" or "avx512"; "" stands for vector_isa().
 std::unique_ptr<Ops> make_cpu_ops(Device& device, Stream& stream, int threads,
                                   const std::string& isa = "");
 

@@ -7,7 +7,6 @@ namespace dlrm::cpu {
 namespace {
 
 const Kernels& kernels_of(Isa isa) {
-  if (isa == Isa::kBaseline) return baseline_kernels();
   return isa == Isa::kAvx2 ? avx2_kernels() : avx512_kernels();
 }
 
@@ -15,12 +14,12 @@ const Kernels& kernels_of(Isa isa) {
 
 const Kernels& choose_kernels(const std::string& isa) {
   if (isa.empty()) return kernels_of(vector_isa());
-  for (const Isa candidate : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+  for (const Isa candidate : {Isa::kAvx2, Isa::kAvx512}) {
     if (isa == name_of(candidate) && candidate <= vector_isa()) return kernels_of(candidate);
   }
   throw usage_error(
       "instruction set '{}' is unknown, not in this processor or beyond DLRM_MAX_CPU_ISA: "
-      "baseline, avx2, avx512 or empty",
+      "avx2, avx512 or empty",
       isa);
 }
 

@@ -136,7 +136,6 @@ struct Kernels {
                        const RowTable& table, int64_t r0, int64_t r1);
 };
 
-const Kernels& baseline_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 

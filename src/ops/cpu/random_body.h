@@ -15,10 +15,8 @@ using Wide = typename VectorOf<uint64_t, kCounters>::Type;
 inline Wide multiply_low(Wide a, Wide b) {
 #if defined(__AVX512F__)
   return bits_as<Wide>(_mm512_maskz_mul_epu32(0xff, bits_as<__m512i>(a), bits_as<__m512i>(b)));
-#elif defined(__AVX2__)
-  return bits_as<Wide>(_mm256_mul_epu32(bits_as<__m256i>(a), bits_as<__m256i>(b)));
 #else
-  return bits_as<Wide>(_mm_mul_epu32(bits_as<__m128i>(a), bits_as<__m128i>(b)));
+  return bits_as<Wide>(_mm256_mul_epu32(bits_as<__m256i>(a), bits_as<__m256i>(b)));
 #endif
 }
 

@@ -15,10 +15,8 @@ namespace {
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 16;
-#elif defined(__AVX2__)
-constexpr int kLanes = 8;
 #else
-constexpr int kLanes = 4;
+constexpr int kLanes = 8;
 #endif
 
 template <class T, int N>
@@ -151,18 +149,15 @@ inline Floats<N> broadcast(float x) {
   }
 }
 
-/// a·b + c, rounded once if the instruction set has such an instruction.
+/// a·b + c, rounded once.
 template <int N>
 inline Floats<N> multiply_add(Floats<N> a, Floats<N> b, Floats<N> c) {
-#if defined(__FMA__)
   if constexpr (N == 1) return __builtin_fmaf(a, b, c);
   if constexpr (N == 4) return _mm_fmadd_ps(a, b, c);
   if constexpr (N == 8) return _mm256_fmadd_ps(a, b, c);
-#endif
 #if defined(__AVX512F__)
   if constexpr (N == 16) return _mm512_fmadd_ps(a, b, c);
 #endif
-  return a * b + c;
 }
 
 template <int N>
@@ -170,9 +165,7 @@ inline Floats<N> square_root(Floats<N> a) {
 #if defined(__AVX512F__)
   if constexpr (N == 16) return _mm512_maskz_sqrt_ps(static_cast<__mmask16>(-1), a);
 #endif
-#if defined(__AVX2__)
   if constexpr (N == 8) return _mm256_sqrt_ps(a);
-#endif
   if constexpr (N == 4) return _mm_sqrt_ps(a);
   if constexpr (N == 1) return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a)));
 }
@@ -225,9 +218,7 @@ template <class Step>
   if constexpr (kLanes > 8) {
     if (c + 8 <= n) step.template operator()<8>(c), c += 8;
   }
-  if constexpr (kLanes > 4) {
-    if (c + 4 <= n) step.template operator()<4>(c), c += 4;
-  }
+  if (c + 4 <= n) step.template operator()<4>(c), c += 4;
   for (; c < n; ++c) step.template operator()<1>(c);
 }
 

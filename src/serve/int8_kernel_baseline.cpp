@@ -1,7 +1,0 @@
-#include "int8_kernel.h"
-
-namespace dlrm::serve {
-
-PoolInt8Bags pool_int8_bags_baseline() { return pool_int8; }
-
-}  // namespace dlrm::serve
