@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "dlrm/core/error.h"
 

@@ -28,9 +28,8 @@ void for_each_type(const Visit& visit) {
 const Names<size_t>& type_names() {
   static const Names<size_t> names = [] {
     Names<size_t> out;
-    for_each_type([&](auto i) {
-      out.add(std::variant_alternative_t<i, InteractionConfig>::kName, i);
-    });
+    for_each_type(
+        [&](auto i) { out.add(std::variant_alternative_t<i, InteractionConfig>::kName, i); });
     return out;
   }();
   return names;

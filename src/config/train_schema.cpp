@@ -46,12 +46,13 @@ Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
   for (const OptimizerConstant& constant : kOptimizerConstants) {
     std::vector<std::string> users;
     for (const auto& [name, rule] : rules.words()) {
-      if ((traits_of(static_cast<OptimizerRule>(rule)).constants & constant.bit) != 0) users.push_back(name);
+      if ((traits_of(static_cast<OptimizerRule>(rule)).constants & constant.bit) != 0)
+        users.push_back(name);
     }
     if (users.empty()) continue;
     auto field = schema.key(constant.key, constant.value,
-                             real_number(constant.lowest, constant.highest, constant.below_highest),
-                             fmt::format("{} ({})", constant.meaning, joined(users)));
+                            real_number(constant.lowest, constant.highest, constant.below_highest),
+                            fmt::format("{} ({})", constant.meaning, joined(users)));
     if (constant.bit == kEps) field.default_shown(eps_defaults(use));
   }
   schema.then([](const Node& node, const std::string&, O& out) {

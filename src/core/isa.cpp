@@ -24,7 +24,8 @@ Isa of_processor() {
                     __builtin_cpu_supports("f16c");
   if (!avx2) {
     throw usage_error(
-        "this processor has no AVX2, FMA or F16C: dlrm-train needs x86-64-v3, as Intel's processors "
+        "this processor has no AVX2, FMA or F16C: dlrm-train needs x86-64-v3, as Intel's "
+        "processors "
         "have since Haswell (2013) and AMD's since Excavator (2015)");
   }
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -4,8 +4,8 @@
 namespace dlrm {
 
 /// Instruction sets of x86-64 for which there is code. Each includes those before it. kAvx2 stands
-/// for AVX2, FMA and F16C, kAvx512 for its parts F, BW, VL and DQ, kAmx for whatever a library knows
-/// beyond AVX-512.
+/// for AVX2, FMA and F16C, kAvx512 for its parts F, BW, VL and DQ, kAmx for whatever a library
+/// knows beyond AVX-512.
 enum class Isa { kAvx2, kAvx512, kAmx };
 
 /// "avx2", "avx512" or "amx".

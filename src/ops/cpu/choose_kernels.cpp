@@ -6,9 +6,7 @@
 namespace dlrm::cpu {
 namespace {
 
-const Kernels& kernels_of(Isa isa) {
-  return isa == Isa::kAvx2 ? avx2_kernels() : avx512_kernels();
-}
+const Kernels& kernels_of(Isa isa) { return isa == Isa::kAvx2 ? avx2_kernels() : avx512_kernels(); }
 
 }  // namespace
 
