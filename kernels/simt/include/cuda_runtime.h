@@ -1,6 +1,6 @@
 #pragma once
 // The emulator's stand-in for NVIDIA's header. Kernels compiled with it run on the host, block
-// after block, with threads as fibers. docs/architecture.md describes its checks.
+// after block, with threads as fibers. docs/emulator.md describes its checks.
 #include <cassert>
 #include <cmath>
 #include <cstdint>

@@ -270,8 +270,7 @@ inline void prefetch_bytes(const void* p, int64_t bytes) {
 }
 
 /// Prefetches a row at a random address into the second-level cache. That cache allows more misses
-/// in flight than the first-level cache, so random rows arrive twice as fast
-/// (docs/benchmarks/cpu.md).
+/// in flight than the first-level cache, so random rows arrive twice as fast.
 inline void prefetch_row(const void* p, int64_t bytes) {
   const char* at = static_cast<const char*>(p);
   const int64_t end = smaller(bytes, 1024);
