@@ -73,7 +73,7 @@ function(dlrm_module name)
   endforeach()
   target_include_directories(dlrm_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
-    PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/${name})
+    PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${name})
   target_compile_features(dlrm_${name} PUBLIC cxx_std_20)
   foreach(dep ${M_DEPS})
     target_link_libraries(dlrm_${name} PUBLIC dlrm_${dep})
@@ -87,15 +87,18 @@ function(dlrm_module name)
 endfunction()
 
 # dlrm_test(NAME DEPS modules... [SHARES n] [UNITY n]): the GoogleTest program NAME_test from
-# tests/NAME/*_test.cpp. ctest runs its tests in n shares, which may run at the same time, and not
-# each in a process of its own. UNITY compiles n files at a time as one: they read headers once.
+# tests/NAME/*.cpp and tests/NAME/*/*.cpp. ctest runs its tests in n shares, which may run at the
+# same time, and not each in a process of its own. UNITY compiles n files at a time as one: they read
+# headers once.
 function(dlrm_test name)
   cmake_parse_arguments(T "" "SHARES;UNITY" "DEPS;LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${name})
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*/*.cpp)
+  file(GLOB others CONFIGURE_DEPENDS ${folder}/mpi/*.cpp ${folder}/programs/*.cpp)
+  list(REMOVE_ITEM sources ${folder}/suite.cpp ${folder}/memory_suite.cpp ${others})
   if(NOT sources)
     return()
   endif()
-  list(FILTER sources EXCLUDE REGEX "/comm/(suite|memory_suite)\\.cpp$")
   add_executable(${name}_test ${sources} ${CMAKE_CURRENT_SOURCE_DIR}/open_files.cpp)
   dlrm_precompiled(${name}_test test)
   if(T_UNITY)

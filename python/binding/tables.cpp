@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "train/checkpoint_agreement.h"
+#include "train/checkpoint/checkpoint_agreement.h"
 
 namespace dlrm {
 namespace {

@@ -3,14 +3,14 @@
 #include "dlrm/core/error.h"
 #include "dlrm/plan/id_exchange.h"
 
-#include "bag_lookup.h"
-#include "bag_pooling.h"
-#include "batch_phase.h"
-#include "id_checks.h"
-#include "local_tables.h"
-#include "router.h"
-#include "shard_updates.h"
+#include "pooling/bag_lookup.h"
+#include "pooling/bag_pooling.h"
+#include "routing/batch_phase.h"
+#include "routing/id_checks.h"
+#include "routing/router.h"
 #include "side_stream.h"
+#include "tables/local_tables.h"
+#include "update/shard_updates.h"
 
 namespace dlrm {
 namespace {

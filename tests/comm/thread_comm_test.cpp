@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/thread_group.h"
+#include "comm/threads/thread_group.h"
 
 namespace dlrm {
 namespace {

@@ -70,7 +70,7 @@ void expect_trained_as(const PlainTables& plain, const Tensors& tensors,
 class EveryPlan : public ::testing::TestWithParam<PlanCase> {};
 
 // Batch sizes that 4 ranks do not divide. One is less than the number of ranks.
-const std::vector<int64_t> kBatches{13, 2, 16, 13};
+const std::vector<int64_t> kEachBatch{13, 2, 16, 13};
 
 void expect_ranks_train_as_the_plain_model(const PlanCase& c, int ranks) {
   const Tables tables = odd_tables(c.pooling);
@@ -82,10 +82,10 @@ void expect_ranks_train_as_the_plain_model(const PlanCase& c, int ranks) {
   if (narrow && c.optimizer == OptimizerRule::kAdam) options.optimizer.eps = 0.1;
   const MadeUpBags bags(tables);
   PlainTables plain(tables, options.optimizer, options.seed);
-  for (size_t t = 0; t < kBatches.size(); ++t) {
-    plain.train(bags, static_cast<int64_t>(t), kBatches[t], options.optimizer.lr);
+  for (size_t t = 0; t < kEachBatch.size(); ++t) {
+    plain.train(bags, static_cast<int64_t>(t), kEachBatch[t], options.optimizer.lr);
   }
-  const Tensors trained = train_all(plan_of(c.plan, tables, ranks), options, bags, kBatches);
+  const Tensors trained = train_all(plan_of(c.plan, tables, ranks), options, bags, kEachBatch);
   expect_trained_as(plain, trained, options, narrow ? 1e-2 : 1e-5);
 }
 

@@ -11,7 +11,7 @@
 namespace dlrm::testing {
 namespace {
 
-const std::vector<int64_t> kBatches{13, 2, 16, 5, 13, 13, 16, 13, 1, 13, 16};
+const std::vector<int64_t> kRecurringBatches{13, 2, 16, 5, 13, 13, 16, 13, 1, 13, 16};
 
 class KeptSizes : public ::testing::TestWithParam<const char*> {};
 
@@ -21,11 +21,11 @@ TEST_P(KeptSizes, ChangeNoBitOfTraining) {
     const MadeUpBags bags(tables);
     EmbeddingOptions options = options_for(tables, OptimizerRule::kRowwiseAdagrad);
     const Plan plan = plan_of(GetParam(), tables, 4);
-    const Tensors exact = train_all(plan, options, bags, kBatches);
+    const Tensors exact = train_all(plan, options, bags, kRecurringBatches);
     for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
       for (const int depth : {0, 3}) {
         options.routing = {mode, depth};
-        EXPECT_EQ(train_all(plan, options, bags, kBatches, 0, true), exact);
+        EXPECT_EQ(train_all(plan, options, bags, kRecurringBatches, 0, true), exact);
       }
     }
   }
@@ -37,8 +37,8 @@ TEST_P(KeptSizes, ChangeNoBitOfTheCpusThreadsAndOfRoundedWires) {
   EmbeddingOptions options = options_for(tables, OptimizerRule::kAdam);
   options.wire = {DType::kFloat16, DType::kBFloat16, DType::kFloat32};
   const Plan plan = plan_of(GetParam(), tables, 3);
-  EXPECT_EQ(train_all(plan, options, bags, kBatches, 2, true),
-            train_all(plan, options, bags, kBatches, 2));
+  EXPECT_EQ(train_all(plan, options, bags, kRecurringBatches, 2, true),
+            train_all(plan, options, bags, kRecurringBatches, 2));
 }
 
 /// The number of batches, after the first 50, whose key on any rank differs from that of the batch

@@ -15,8 +15,8 @@
 #include "dlrm/device/transfer.h"
 #include "dlrm/embedding/sharded_embeddings.h"
 
-#include "comm/nccl_comm.h"
-#include "comm/staged/staged_comm.h"
+#include "comm/device/nccl_comm.h"
+#include "comm/device/staged_comm.h"
 #include "guarded_device.h"
 #include "plain_tables.h"
 #include "plans.h"

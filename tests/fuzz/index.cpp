@@ -5,8 +5,8 @@
 #include "dlrm/train/evaluation_history.h"
 
 #include "fuzz.h"
-#include "train/checkpoint_index.h"
-#include "train/checkpoint_records.h"
+#include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_records.h"
 
 namespace dlrm::fuzz {
 namespace {

@@ -10,7 +10,7 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/wire/gradient_buckets.h"
 
-#include "comm/progress_engine.h"
+#include "comm/calls/progress_engine.h"
 #include "guarded_device.h"
 
 namespace dlrm {

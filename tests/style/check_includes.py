@@ -48,7 +48,7 @@ ONE_RANK = re.compile(
 MAY_ASK_FOR_ONE_RANK = {
     "src/nn/gradient_buckets.cpp": "one rank starts no allreduce of gradients",
     "src/nn/parameters.cpp": "updates parameters within the backward if no gradient is exchanged",
-    "src/embedding/replicas.cpp": "chooses how data-parallel tables exchange gradients",
+    "src/embedding/update/replicas.cpp": "chooses how data-parallel tables exchange gradients",
     "src/plan/cost.cpp": "the cost of exchanges is 0 without peers",
     "src/plan/describe.cpp": "says how steps of several ranks are launched",
     "src/plan/exchange.cpp": "buffers of exchanges take no memory without peers",
@@ -58,7 +58,7 @@ MAY_ASK_FOR_ONE_RANK = {
     "src/plan/make_plan.cpp": "chooses the placement of tables",
     "src/app/preflight/trials.cpp": "reports that one rank exchanges nothing",
     "src/app/dlrm_bench.cpp": "refuses several ranks",
-    "src/train/run.cpp": "prints 'rank' or 'ranks'",
+    "src/train/run/run.cpp": "prints 'rank' or 'ranks'",
 }
 
 
@@ -118,6 +118,9 @@ def find(root):
             ours = re.match(r"dlrm/(\w+)/", header)
             if ours and ours.group(1) not in allowed(module):
                 breaches.append(f"{path}:{number}: {module} may not include {header}")
+            private = header.split("/")[0]
+            if module in DIRECT["train"] + ["train"] and private in DIRECT and private not in (module, "kernels"):
+                breaches.append(f"{path}:{number}: {header} is private to {private}")
             places = out_of_place(path, header)
             if places:
                 breaches.append(f"{path}:{number}: {header} belongs in {', '.join(places)}")

@@ -23,6 +23,8 @@ class CheckIncludes(unittest.TestCase):
     def test_modules(self):
         self.expect(True, "src/nn/a.cpp", "dlrm/ops/ops.h")
         self.expect(False, "src/ops/a.cpp", "dlrm/nn/mlp.h")
+        self.expect(True, "src/nn/a.cpp", "nn/layers/a.h")
+        self.expect(False, "src/nn/a.cpp", "ops/cpu/a.h")
 
     def test_third_party_headers(self):
         self.expect(True, "src/comm/a.cpp", "mpi.h")

@@ -13,7 +13,7 @@
 
 #include "checkpoint_tensors.h"
 #include "small_run.h"
-#include "train/training_run.h"
+#include "train/run/training_run.h"
 
 namespace dlrm {
 

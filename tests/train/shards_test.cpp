@@ -13,12 +13,6 @@
 namespace dlrm {
 namespace {
 
-std::vector<DeviceKind> devices() {
-  std::vector<DeviceKind> all{DeviceKind::kCpu};
-  if (cuda_device_count() > 0) all.push_back(DeviceKind::kCuda);
-  return all;
-}
-
 /// A value that every type holds exactly, different for neighbouring cells.
 float value_of(int64_t row, int64_t column) {
   return static_cast<float>((row * 7 + column * 3) % 127 + 1);

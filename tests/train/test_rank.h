@@ -1,9 +1,11 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/error.h"
+#include "dlrm/device/device.h"
 #include "dlrm/train/execution.h"
 
 namespace dlrm {
@@ -24,6 +26,17 @@ struct TestRank {
   Context context;
   std::unique_ptr<Ops> ops;
 };
+
+/// A GPU or the emulator, if this build has one.
+inline std::vector<DeviceKind> gpus() {
+  return cuda_device_count() > 0 ? std::vector{DeviceKind::kCuda} : std::vector<DeviceKind>{};
+}
+/// The CPU, and those.
+inline std::vector<DeviceKind> devices() {
+  std::vector<DeviceKind> all = gpus();
+  all.insert(all.begin(), DeviceKind::kCpu);
+  return all;
+}
 
 /// The text of the Error that `call` throws. Empty without one.
 template <class Call>

@@ -26,13 +26,6 @@ Batch weighted_batch(const RunConfig& config, int64_t t, int rank, int world) {
   return batch;
 }
 
-/// The devices of this build: the CPU, and a GPU or the emulator.
-std::vector<DeviceKind> devices() {
-  std::vector<DeviceKind> all{DeviceKind::kCpu};
-  if (cuda_device_count() > 0) all.push_back(DeviceKind::kCuda);
-  return all;
-}
-
 class WeightedTraining : public ::testing::TestWithParam<DeviceKind> {
  protected:
   static RunConfig config() {

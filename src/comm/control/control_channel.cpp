@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "../mpi/mpi_comm.h"
+#include "comm/mpi/mpi_comm.h"
 
 namespace dlrm::comm {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "../mpi/mpi_c.h"
+#include "comm/mpi/mpi_c.h"
 
 namespace dlrm::comm {
 

@@ -9,7 +9,7 @@
 
 #include "dlrm/core/background_thread.h"
 
-#include "../mpi/mpi_c.h"
+#include "comm/mpi/mpi_c.h"
 #include "message_kind.h"
 
 namespace dlrm::comm {

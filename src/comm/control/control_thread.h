@@ -10,7 +10,7 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/trace.h"
 
-#include "../progress_engine.h"
+#include "comm/calls/progress_engine.h"
 #include "control_channel.h"
 #include "job_end.h"
 #include "wait_limit.h"

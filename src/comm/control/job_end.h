@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "../progress_engine.h"
+#include "comm/calls/progress_engine.h"
 #include "control_channel.h"
 
 namespace dlrm::comm {

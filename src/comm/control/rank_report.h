@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "../call_log.h"
+#include "comm/calls/call_log.h"
 
 namespace dlrm::comm {
 

@@ -10,8 +10,8 @@
 
 #include "dlrm/core/trace.h"
 
-#include "../monitor.h"
 #include "control_channel.h"
+#include "monitor.h"
 #include "stall.h"
 
 namespace dlrm::comm {

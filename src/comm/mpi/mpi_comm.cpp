@@ -3,9 +3,9 @@
 #include <string_view>
 #include <utility>
 
-#include "../call.h"
-#include "../node_gather.h"
-#include "../shared/exchange_table.h"
+#include "comm/calls/call.h"
+#include "comm/collectives/node_gather.h"
+#include "comm/shared/exchange_table.h"
 #include "mpi_exchange.h"
 
 namespace dlrm::comm {

@@ -3,7 +3,7 @@
 
 #include "dlrm/comm/communicator.h"
 
-#include "../node_layout.h"
+#include "comm/world/node_layout.h"
 #include "mpi_c.h"
 
 namespace dlrm::comm {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "../collective_kind.h"
-#include "../exchanges.h"
+#include "comm/collectives/collective_kind.h"
+#include "comm/collectives/exchanges.h"
 
 namespace dlrm::comm {
 namespace {

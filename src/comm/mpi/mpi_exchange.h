@@ -4,9 +4,9 @@
 
 #include "dlrm/comm/communicator.h"
 
-#include "../call.h"
-#include "../node_layout.h"
-#include "../shared/exchange_table.h"
+#include "comm/calls/call.h"
+#include "comm/shared/exchange_table.h"
+#include "comm/world/node_layout.h"
 #include "mpi_messages.h"
 
 namespace dlrm::comm {

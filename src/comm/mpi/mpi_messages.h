@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../node_layout.h"
+#include "comm/world/node_layout.h"
 #include "mpi_c.h"
 
 namespace dlrm::comm {

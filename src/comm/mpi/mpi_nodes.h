@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "../node_layout.h"
+#include "comm/world/node_layout.h"
 #include "mpi_c.h"
 
 namespace dlrm::comm {

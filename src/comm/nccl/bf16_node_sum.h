@@ -4,7 +4,7 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/partition.h"
 
-#include "../node_layout.h"
+#include "comm/world/node_layout.h"
 #include "nccl_session.h"
 
 namespace dlrm::comm {

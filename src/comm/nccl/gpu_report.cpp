@@ -5,7 +5,7 @@
 
 #include "dlrm/comm/preflight.h"
 
-#include "../device_choice.h"
+#include "comm/device/device_choice.h"
 #include "nccl_library.h"
 
 namespace dlrm {

@@ -1,4 +1,4 @@
-#include "../nccl_comm.h"
+#include "comm/device/nccl_comm.h"
 
 #include <fstream>
 #include <functional>
@@ -8,10 +8,10 @@
 #include "dlrm/core/host_name.h"
 #include "dlrm/device/cuda/runtime.h"
 
-#include "../device_call.h"
-#include "../device_choice.h"
 #include "bf16_node_sum.h"
 #include "bf16_sum.h"
+#include "comm/device/device_call.h"
+#include "comm/device/device_choice.h"
 #include "nccl_session.h"
 
 namespace dlrm::comm {

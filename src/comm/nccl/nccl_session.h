@@ -12,9 +12,9 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/device/device.h"
 
-#include "../event_pool.h"
-#include "../node_layout.h"
-#include "../progress_engine.h"
+#include "comm/calls/progress_engine.h"
+#include "comm/device/event_pool.h"
+#include "comm/world/node_layout.h"
 #include "nccl_failure.h"
 #include "nccl_lane.h"
 #include "nccl_library.h"

@@ -7,11 +7,11 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/partition.h"
 
-#include "../call.h"
-#include "../call_buffer.h"
-#include "../collective_kind.h"
-#include "../combine.h"
-#include "../general_allreduce.h"
+#include "comm/calls/call.h"
+#include "comm/calls/call_buffer.h"
+#include "comm/collectives/collective_kind.h"
+#include "comm/collectives/combine.h"
+#include "comm/collectives/general_allreduce.h"
 #include "exchange_table.h"
 
 namespace dlrm::comm {

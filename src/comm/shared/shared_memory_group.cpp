@@ -8,9 +8,9 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/log.h"
 
-#include "../control_group.h"
-#include "../mpi/mpi_comm.h"
 #include "arena_device.h"
+#include "comm/mpi/mpi_comm.h"
+#include "comm/world/control_group.h"
 #include "exchange_table.h"
 
 namespace dlrm::comm {

@@ -6,10 +6,10 @@
 
 #include "dlrm/device/device.h"
 
-#include "../mpi/mpi_c.h"
 #include "arena.h"
 #include "arena_pool.h"
 #include "arena_view.h"
+#include "comm/mpi/mpi_c.h"
 
 namespace dlrm::comm {
 

@@ -5,7 +5,7 @@
 #include "dlrm/core/shown_bytes.h"
 #include "dlrm/plan/cache_size.h"
 
-#include "layout.h"
+#include "embedding/tables/layout.h"
 
 namespace dlrm {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "dlrm/plan/cache_size.h"
 
-#include "record_parts.h"
+#include "embedding/records/record_parts.h"
 
 namespace dlrm {
 namespace {

@@ -7,8 +7,8 @@
 #include "dlrm/device/device.h"
 #include "dlrm/ops/slot_copies.h"
 
-#include "record_padding.h"
-#include "record_store.h"
+#include "embedding/records/record_padding.h"
+#include "embedding/records/record_store.h"
 #include "slot_records.h"
 
 namespace dlrm {

@@ -5,7 +5,7 @@
 
 #include "dlrm/plan/plan.h"
 
-#include "record_parts.h"
+#include "embedding/records/record_parts.h"
 
 namespace dlrm {
 

@@ -9,7 +9,7 @@
 
 #include "dlrm/embedding/row_store.h"
 
-#include "record_store.h"
+#include "embedding/records/record_store.h"
 #include "record_stream.h"
 #include "slot_map.h"
 #include "slot_records.h"

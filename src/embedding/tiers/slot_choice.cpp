@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-class Clock final : public SlotChoice {
+class SecondChance final : public SlotChoice {
  public:
   int64_t choose(int64_t, const SlotTable& slots) override {
     while (true) {
@@ -62,7 +62,7 @@ class Lru16 final : public SlotChoice {
 
 }  // namespace
 
-std::unique_ptr<SlotChoice> make_clock() { return std::make_unique<Clock>(); }
+std::unique_ptr<SlotChoice> make_clock() { return std::make_unique<SecondChance>(); }
 std::unique_ptr<SlotChoice> make_lru16() { return std::make_unique<Lru16>(); }
 
 }  // namespace dlrm

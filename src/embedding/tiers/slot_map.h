@@ -7,8 +7,8 @@
 
 #include "dlrm/core/view.h"
 
+#include "embedding/records/zeroed_array.h"
 #include "slot_choice.h"
-#include "zeroed_array.h"
 
 namespace dlrm {
 

@@ -17,7 +17,7 @@
 #include "dlrm/config/run_config.h"
 #include "dlrm/plan/traffic.h"
 
-#include "embedding/packed_ids.h"
+#include "embedding/routing/packed_ids.h"
 #include "embedding/training.h"
 
 namespace dlrm::testing {

@@ -11,8 +11,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/device/device.h"
 
+#include "comm/calls/progress_engine.h"
 #include "comm/mpi/mpi_comm.h"
-#include "comm/progress_engine.h"
 #include "comm/shared/exchange_table.h"
 #include "comm/shared/shared_allreduce.h"
 #include "comm/shared/shared_memory_group.h"

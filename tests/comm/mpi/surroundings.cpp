@@ -10,10 +10,10 @@
 
 #include <sys/resource.h>
 
-#include "comm/local_ranks.h"
+#include "comm/calls/progress_engine.h"
 #include "comm/mpi/mpi_c.h"
 #include "comm/mpi/mpi_nodes.h"
-#include "comm/progress_engine.h"
+#include "comm/world/local_ranks.h"
 
 namespace dlrm::test {
 namespace {

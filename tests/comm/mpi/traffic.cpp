@@ -11,8 +11,8 @@
 #include "dlrm/device/device.h"
 #include "dlrm/wire/message_bytes.h"
 
-#include "comm/chain_choice.h"
-#include "comm/node_layout.h"
+#include "comm/collectives/chain_choice.h"
+#include "comm/world/node_layout.h"
 
 namespace dlrm::test {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "dlrm/plan/cache_size.h"
 
-#include "embedding/layout.h"
+#include "embedding/records/stores.h"
+#include "embedding/tables/layout.h"
 #include "embedding/training.h"
-#include "stores.h"
 
 namespace dlrm::testing {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "dlrm/comm/communicator.h"
 
+#include "embedding/records/stores.h"
 #include "embedding/training.h"
-#include "stores.h"
 
 namespace dlrm::testing {
 namespace {

@@ -11,8 +11,8 @@
 
 #include <cuda_runtime.h>
 
+#include "comm/nccl/nccl_types.h"
 #include "fake_mail.h"
-#include "nccl/nccl_types.h"
 #include "simt/simt.h"
 
 /// How the calls of ranks that are threads meet in the stand-in for NCCL.

@@ -13,9 +13,9 @@
 
 #include <unistd.h>
 
+#include "comm/nccl/nccl_library.h"
 #include "fake_clique.h"
 #include "fake_mail.h"
-#include "nccl/nccl_library.h"
 #include "nccl_calls.h"
 #include "simt/simt.h"
 

@@ -1,0 +1,81 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "bag_message.h"
+#include "embedding/pooling/owner_side.h"
+#include "embedding/tables/layout.h"
+#include "list_capacities.h"
+
+namespace dlrm {
+
+/// Makes an owner's groups from the messages of all ranks, of which each has the ids of the owner's
+/// rows. Work and memory depend on the groups that have ids, not on all pairs of group and rank.
+class GroupAssembly {
+ public:
+  GroupAssembly(const EmbeddingLayout& layout, int rank, int64_t id_bytes);
+
+  /// From now on the owner's lists have capacities that recur. Pieces then have empty bags behind
+  /// those of their rank.
+  void keep_sizes();
+
+  struct Message {
+    View<char> bytes;
+    int64_t samples = 0;
+  };
+  /// Reserves the memory of `owner` for the messages, by source. Returns its room for ids. Batches
+  /// come in the order in which they were routed. Throws run_error if a message is damaged.
+  size_t begin(View<const Message> messages, OwnerSide& owner);
+  /// Sets the owner's pieces. The messages of begin() must still exist. Throws run_error if one is
+  /// damaged.
+  void finish(int threads, OwnerSide& owner);
+
+ private:
+  /// The part of a group in the message of one rank.
+  struct Received {
+    const GroupSpan* span;  ///< null if no ids came where there is room for some
+    int source;
+    int64_t capacity;  ///< room for ids
+  };
+
+  void open(View<const Message> messages);
+  void sort_by_group();
+  void add_room();
+  void size_groups();
+  /// Room for non-empty bags.
+  int64_t most_bags(const Received& received) const {
+    return std::min(samples_[static_cast<size_t>(received.source)], received.capacity);
+  }
+  size_t list_of(size_t group, int source) const {
+    return group * static_cast<size_t>(world_) + static_cast<size_t>(source);
+  }
+  View<const Received> received_of(size_t group) const {
+    const size_t first = first_received_[group];
+    return {received_.data() + first, first_received_[group + 1] - first};
+  }
+  // All return false if a message is damaged.
+  template <class T>
+  bool assemble(size_t group, OwnerSide& owner);
+  template <class T>
+  bool assemble_non_empty(size_t group, BagCursor<T> cursor, OwnerSide& owner);
+  template <class T>
+  bool assemble_every(size_t group, BagCursor<T> cursor, OwnerSide& owner) const;
+  template <class T>
+  bool read_group(size_t group, const Received& received, BagCursor<T>& cursor) const;
+
+  const OwnerLayout& mine_;
+  const int world_;
+  const int64_t id_bytes_;
+  ListCapacities ids_, bags_;     ///< by group, then source
+  std::vector<int64_t> samples_;  ///< by source
+  int64_t all_samples_ = 0;
+  std::vector<GroupSpan> spans_;                        ///< by source, then group
+  std::vector<size_t> end_of_source_;                   ///< in spans_
+  std::vector<Received> received_, with_room_;          ///< by group, then source
+  std::vector<size_t> first_received_, next_received_;  ///< of received_, by group
+  std::vector<OwnerSide::GroupSize> sizes_;
+  std::vector<OwnerSide::GroupBuffer> buffers_;
+};
+
+}  // namespace dlrm

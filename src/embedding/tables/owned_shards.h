@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/embedding/row_store.h"
+#include "dlrm/embedding/sharded_embeddings.h"
+
+#include "embedding/pooling/bag_pooling.h"
+#include "embedding/routing/routed_batch.h"
+#include "embedding/tiers/row_placement.h"
+#include "layout.h"
+
+namespace dlrm {
+
+/// A shard on this rank.
+struct OwnedShard {
+  int table = 0;
+  int slice = 0;  ///< of this rank's OwnerLayout
+  Range rows;
+  Range columns;
+  bool columns_cut = false;  ///< not all columns of the table
+  size_t first_block = 0;    ///< the blocks of its features are consecutive
+  int features = 0;
+  std::unique_ptr<RowStore> store;
+};
+
+/// This rank's shards, in the order of its OwnerLayout. `placement` has the caches of its cached
+/// slices.
+std::vector<OwnedShard> make_owned_shards(RowTools& tools, const EmbeddingOptions& options,
+                                          const EmbeddingLayout& layout, RowPlacement* placement);
+
+/// Appends the groups that a lookup pools from `shard`.
+void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
+                 BagPooling& pooling, const Matrix& e, std::vector<BagGroup>& lookups);
+
+/// Appends the gradients of a shard's features, in feature order. Each feature has one entry per
+/// piece.
+void list_gradients(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
+                    BagPooling& pooling, const Matrix& de, std::vector<BagGradient>& gradients);
+
+}  // namespace dlrm

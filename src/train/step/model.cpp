@@ -1,0 +1,147 @@
+#include "dlrm/train/model.h"
+
+#include "dlrm/core/partition.h"
+#include "dlrm/device/transfer.h"
+#include "dlrm/nn/row_stride.h"
+
+#include "loss_readback.h"
+#include "train/evaluation/probability_readback.h"
+
+namespace dlrm {
+
+Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined_gradients)
+    : context_(context),
+      ops_(ops),
+      max_batch_(largest_part(config.train.global_batch_size, context.comm.size())),
+      compute_(config.compute_type()),
+      embedding_width_(config.model.embedding_width()),
+      parameters_(context, ops, config.train.dense_optimizer.type, compute_,
+                  config.train.wire.dense),
+      probabilities_(std::make_unique<ProbabilityReadback>(context, ops)) {
+  const ModelConfig& m = config.model;
+  const Activation act = m.activation;
+  const int64_t batch = max_batch_;
+  bottom_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/bottom", m.dense_features,
+                                  m.bottom_mlp, act, act, compute_, batch);
+  interaction_ = make_interaction(
+      m.interaction, {context, ops, parameters_, compute_, batch, m.interaction_inputs()});
+  top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
+                               m.top_mlp, act, Activation::kNone, compute_, batch);
+  parameters_.allocate(joined_gradients);
+  const auto buffer = [&](int64_t columns) { return make_buffer(columns, "activations"); };
+  buffers_ = {buffer(m.dense_features),
+              buffer(bottom_->outputs()),
+              buffer(interaction_->width()),
+              buffer(1),
+              {},
+              {}};
+  loss_ = std::make_unique<LossReadback>(context, parameters_.skip_update_flag());
+}
+
+Model::~Model() = default;
+
+void Model::bottom(View<const float> dense, int64_t b, const Progress& progress) {
+  const int64_t columns = b > 0 ? static_cast<int64_t>(dense.size()) / b : 0;
+  const Matrix source(const_cast<float*>(dense.data()), DType::kFloat32, b, columns);
+  const Matrix input = in(buffers_.input, b, columns);
+  if (columns > 0) ops_.convert(source, input);
+  last_.x = bottom_->forward(input, progress);
+}
+
+void Model::interact(const Matrix& e, const Progress& progress) {
+  last_.e = e;
+  if (e.type != compute_) {
+    last_.e = place_of_embeddings().row_range(0, e.rows);
+    ops_.convert(e, last_.e);
+  }
+  last_.z = interaction_->forward(last_.x, last_.e, progress);
+}
+
+void Model::top(const Progress& progress) { last_.logits = top_->forward(last_.z, progress); }
+
+void Model::loss(const Targets& targets, int64_t global_size) {
+  const Matrix dlogits = in(buffers_.dlogits, last_.logits.rows, 1);
+  const View<double> loss = loss_->device();
+  ops_.bce_with_logits(last_.logits, targets, 1.0f / static_cast<float>(global_size), loss,
+                       dlogits);
+  if (float* flag = parameters_.skip_update_flag()) {
+    ops_.find_non_finite(last_.logits, {flag, 1});
+  }
+  loss_->copy();
+}
+
+void Model::mark_loss() { loss_->record(); }
+double Model::loss_sum(const Progress& progress) { return loss_->wait(progress); }
+bool Model::update_skipped() const { return loss_->update_skipped(); }
+bool Model::update_skipped_after_all_work() { return loss_->update_skipped_after_all_work(); }
+
+void Model::start_probabilities() { probabilities_->start(last_.logits, last_.e, parameters_); }
+
+void Model::finish_probabilities(View<float> p, const Progress& progress) {
+  probabilities_->finish(p, progress);
+}
+
+void Model::backward_top(const Progress& progress) {
+  top_->backward(in(buffers_.dlogits, last_.logits.rows, 1),
+                 in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
+}
+
+Matrix Model::place_of_embeddings() {
+  return place_of_vectors(interaction_->place_of_embeddings(), buffers_.e, "embedding vectors");
+}
+
+Matrix Model::place_of_gradients() {
+  const Matrix dz = in(buffers_.dz, max_batch_, interaction_->width());
+  return place_of_vectors(interaction_->place_of_gradients(dz), buffers_.de,
+                          "gradients of embedding vectors");
+}
+
+Matrix Model::place_of_vectors(const Matrix& given, Buffer& buffer, const char* what) {
+  if (given.data) return given;
+  if (!buffer.data()) buffer = make_buffer(embedding_width_, what);
+  return in(buffer, max_batch_, embedding_width_);
+}
+
+void Model::backward_interaction(const Matrix& de, const Progress& progress) {
+  // Without a bottom MLP no layer needs the gradient of X.
+  const bool needs_dx = !bottom_->activations().empty();
+  interaction_->backward(in(buffers_.dz, last_.z.rows, last_.z.cols),
+                         needs_dx ? in(buffers_.dx, last_.x.rows, last_.x.cols) : Matrix(), de,
+                         progress);
+}
+
+void Model::backward_bottom(const Progress& progress) {
+  bottom_->backward(in(buffers_.dx, last_.x.rows, last_.x.cols), Matrix(), progress);
+}
+
+std::optional<std::string> Model::first_bad_output() {
+  auto outputs = bottom_->activations();
+  outputs.emplace_back("embeddings", last_.e);
+  for (const auto& part : {interaction_->activations(), top_->activations()}) {
+    outputs.insert(outputs.end(), part.begin(), part.end());
+  }
+  for (const auto& [path, value] : outputs) {
+    if (!is_finite(value)) return path;
+  }
+  // A GPU's fused relu may turn a NaN into 0, so that only weights and gradients show it.
+  return parameters_.skip_update_flag() ? parameters_.first_bad_tensor() : std::nullopt;
+}
+
+bool Model::is_finite(const Matrix& values) {
+  const Array<float> flag(context_.device, 1, "flag");
+  ops_.find_non_finite(values, flag.view());
+  float found = 0;
+  Transfer(context_.device, context_.stream).to_host(&found, flag.data(), sizeof(float));
+  return found == 0;
+}
+
+Buffer Model::make_buffer(int64_t columns, const char* what) const {
+  const int64_t elements = max_batch_ * row_stride(context_.device, columns);
+  return {context_.device, static_cast<size_t>(elements) * size_of(compute_), what};
+}
+
+Matrix Model::in(const Buffer& buffer, int64_t rows, int64_t columns) const {
+  return {buffer.data(), compute_, rows, columns, row_stride(context_.device, columns)};
+}
+
+}  // namespace dlrm

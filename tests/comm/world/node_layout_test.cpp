@@ -1,0 +1,101 @@
+#include "comm/world/node_layout.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "comm/collectives/chain_choice.h"
+#include "comm/collectives/combine.h"
+
+namespace dlrm::comm {
+namespace {
+
+NodeLayout layout_of(const std::vector<int>& names, int rank) {
+  return NodeLayout(View<const int>(names), rank);
+}
+
+/// `nodes` nodes of `size` consecutive ranks.
+NodeLayout equal_nodes(int nodes, int size) {
+  std::vector<int> names;
+  for (int q = 0; q < nodes * size; ++q) names.push_back(q / size);
+  return layout_of(names, 0);
+}
+
+std::vector<int> list(View<const int> ranks) { return {ranks.begin(), ranks.end()}; }
+
+TEST(NodeLayout, NodesAreNumberedByTheirLowestRanks) {
+  const NodeLayout layout = layout_of({7, 7, 3, 3, 3, 5}, 4);
+  EXPECT_EQ(layout.nodes(), 3);
+  EXPECT_EQ(layout.node_of(1), 0);
+  EXPECT_EQ(layout.node_of(5), 2);
+  EXPECT_EQ(layout.node(), 1);
+  EXPECT_EQ(layout.place(), 2);
+  EXPECT_EQ(list(layout.own_ranks()), (std::vector<int>{2, 3, 4}));
+  EXPECT_EQ(list(layout.ranks_of(2)), (std::vector<int>{5}));
+  EXPECT_EQ(layout.smallest(), 1);
+  EXPECT_EQ(layout.largest(), 3);
+  EXPECT_TRUE(layout.is_consecutive());
+  EXPECT_EQ(layout_of({5, 7, 7}, 0).smallest(), 1);
+  EXPECT_EQ(layout_of({7, 7, 5}, 0).largest(), 2);
+}
+
+TEST(NodeLayout, RanksOfANodeNeedNotFollowOneAnother) {
+  const NodeLayout layout = layout_of({9, 4, 9, 4}, 3);
+  EXPECT_FALSE(layout.is_consecutive());
+  EXPECT_EQ(list(layout.ranks_of(0)), (std::vector<int>{0, 2}));
+  EXPECT_EQ(list(layout.own_ranks()), (std::vector<int>{1, 3}));
+  EXPECT_EQ(layout.place(), 1);
+}
+
+TEST(ChainChoice, TwoNodesOfSeveralRanksAlwaysTakeTheChain) {
+  for (const int64_t bytes : {4, 1000, 100000000}) {
+    EXPECT_TRUE(chain_pays(equal_nodes(2, 2), bytes));
+    EXPECT_TRUE(chain_pays(equal_nodes(2, 8), bytes));
+    EXPECT_FALSE(chain_pays(equal_nodes(2, 1), bytes));
+    EXPECT_FALSE(chain_pays(equal_nodes(1, 4), bytes));
+    EXPECT_FALSE(chain_pays(layout_of({0, 1, 0, 1}, 0), bytes));
+  }
+}
+
+TEST(ChainChoice, MoreNodesTakeItForLargeVectorsOfManyRanks) {
+  EXPECT_TRUE(chain_pays(equal_nodes(3, 4), 4 << 20));
+  EXPECT_FALSE(chain_pays(equal_nodes(3, 4), 4 << 10));
+  EXPECT_FALSE(chain_pays(equal_nodes(4, 1), 4 << 20));
+  EXPECT_FALSE(chain_pays(equal_nodes(64, 2), 4 << 20));
+}
+
+TEST(ChainChoice, PaysFromALengthOnThatDependsOnTheNodes) {
+  struct Case {
+    int nodes, size;
+    int64_t bytes;
+  };
+  for (const Case& c :
+       {Case{3, 4, 2621440}, {4, 4, 3538945}, {10, 6, 15073281}, {14, 8, 9480875}}) {
+    EXPECT_FALSE(chain_pays(equal_nodes(c.nodes, c.size), c.bytes - 1)) << c.nodes;
+    EXPECT_TRUE(chain_pays(equal_nodes(c.nodes, c.size), c.bytes)) << c.nodes;
+  }
+}
+
+TEST(ChainChoice, SegmentsGrowWithTheVectorUpToALimit) {
+  const NodeLayout layout = equal_nodes(2, 4);
+  EXPECT_EQ(chain_segments(layout, 4), 1);
+  EXPECT_EQ(chain_segments(layout, 4 * 3 * (128 << 10)), 3);
+  EXPECT_EQ(chain_segments(layout, int64_t{1} << 40), kChainSegments);
+}
+
+TEST(Combine, ContinuesTheSumOfLowerRanks) {
+  constexpr int64_t kCount = 2051;
+  std::vector<float> before(kCount), first(kCount), second(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    before[i] = 1e8f;
+    first[i] = 3.0f + static_cast<float>(i);
+    second[i] = -1e8f;
+  }
+  const float* parts[] = {first.data(), second.data()};
+  combine_in_rank_order<Sum, float, float>(View<const float* const>(parts), kCount, before.data(),
+                                           before.data());
+  for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(before[i], (1e8f + first[i]) - 1e8f);
+}
+
+}  // namespace
+}  // namespace dlrm::comm

@@ -1,0 +1,208 @@
+#include "dlrm/train/trace_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/error.h"
+
+#include "train/checkpoint_tensors.h"
+
+namespace dlrm::testing {
+namespace {
+
+using nlohmann::json;
+
+json trace_of(const std::string& path, int ranks, int spans, int64_t most) {
+  run_on_threads(ranks, [&](Communicator& comm) {
+    Trace trace(true);
+    for (int i = 0; i < spans * comm.rank(); ++i) {
+      const Span outer(trace, "outer");
+      const Span inner(trace, "with \"quotes\"");
+    }
+    write_trace(comm, trace, path, most);
+  });
+  std::ifstream file(path);
+  return json::parse(file);
+}
+
+TEST(TraceFile, EachRankHasATrackWithItsSpans) {
+  TemporaryFolder folder;
+  ::testing::internal::CaptureStderr();
+  const json trace = trace_of(folder.path("trace.json"), 3, 5, 60);  // just as many as there are
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  std::map<int, int> spans;
+  std::set<std::string> tracks, names;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") tracks.insert(event["args"]["name"]);
+    if (event["ph"] != "X") continue;
+    ++spans[event["tid"]];
+    names.insert(event["name"]);
+    EXPECT_GE(event["ts"], 0);
+    EXPECT_GE(event["dur"], 0);
+  }
+  EXPECT_EQ((std::map<int, int>{{1, 10}, {2, 20}}), spans);
+  EXPECT_EQ((std::set<std::string>{"rank 0", "rank 1", "rank 2"}), tracks);
+  EXPECT_EQ((std::set<std::string>{"outer", "with \"quotes\""}), names);
+  EXPECT_EQ(0, trace["otherData"]["dropped_events"]);
+}
+
+/// All of the text for one rank, whose time begins at 0.
+TEST(TraceFile, ASpanHasItsOwnNameAndTimes) {
+  TemporaryFolder folder;
+  const auto comm = make_self_comm();
+  Trace trace(true);
+  const std::string copy = "route";  // a name counts by its text
+  trace.add("route", 1000, 3500);
+  trace.add("top", 4000, 4001);
+  trace.add("loss", 5000, 7000);
+  trace.add("top", 8000, 1'000'009'000);
+  trace.add(copy.c_str(), 2'000'000'000, 2'000'000'000);
+  trace.add("left out", 1, 2);
+  ::testing::internal::CaptureStderr();
+  write_trace(*comm, trace, folder.path("trace.json"), 5);
+  ::testing::internal::GetCapturedStderr();
+  std::ifstream file(folder.path("trace.json"));
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(),
+            R"({"displayTimeUnit": "ms", "otherData": {"dropped_events": 1}, "traceEvents": [
+{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "dlrm-train"}},
+{"ph": "M", "name": "thread_name", "pid": 0, "tid": 0, "args": {"name": "rank 0"}},
+{"ph": "M", "name": "thread_sort_index", "pid": 0, "tid": 0, "args": {"sort_index": 0}},
+{"ph": "X", "name": "route", "pid": 0, "tid": 0, "ts": 1.000, "dur": 2.500},
+{"ph": "X", "name": "top", "pid": 0, "tid": 0, "ts": 4.000, "dur": 0.001},
+{"ph": "X", "name": "loss", "pid": 0, "tid": 0, "ts": 5.000, "dur": 2.000},
+{"ph": "X", "name": "top", "pid": 0, "tid": 0, "ts": 8.000, "dur": 1000001.000},
+{"ph": "X", "name": "route", "pid": 0, "tid": 0, "ts": 2000000.000, "dur": 0.000}
+]}
+)");
+}
+
+TEST(TraceFile, RanksHaveTheirOwnNamesAndCounts) {
+  TemporaryFolder folder;
+  const std::vector<std::vector<const char*>> names = {{"b", "a", "b"}, {}, {"c", "a"}, {"b"}};
+  run_on_threads(4, [&](Communicator& comm) {
+    Trace trace(true);
+    int64_t length = 1000 * (comm.rank() + 1);
+    for (const char* name : names[static_cast<size_t>(comm.rank())]) {
+      trace.add(name, 0, length);
+      length += 10'000;
+    }
+    write_trace(comm, trace, folder.path("trace.json"));
+  });
+  std::ifstream file(folder.path("trace.json"));
+  std::vector<std::string> spans;
+  const json written = json::parse(file);
+  for (const json& event : written["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    spans.push_back(fmt::format("{} {} {}", event["tid"].get<int>(),
+                                event["name"].get<std::string>(), event["dur"].get<double>()));
+  }
+  EXPECT_EQ(spans,
+            (std::vector<std::string>{"0 b 1", "0 a 11", "0 b 21", "2 c 3", "2 a 13", "3 b 4"}));
+}
+
+TEST(TraceFile, RanksAreAlignedByTimeOfDay) {
+  TemporaryFolder folder;
+  const std::string path = folder.path("trace.json");
+  for (const int later : {0, 1}) {
+    run_on_threads(2, [&](Communicator& comm) {
+      if (comm.rank() == later) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      Trace trace(true);
+      { const Span span(trace, "step"); }
+      write_trace(comm, trace, path);
+    });
+    std::ifstream file(path);
+    const json trace = json::parse(file);
+    std::map<int, double> begin;
+    for (const json& event : trace["traceEvents"]) {
+      if (event["ph"] == "X") begin[event["tid"]] = event["ts"];
+    }
+    EXPECT_GE(begin[1 - later], 0);
+    EXPECT_GE(begin[later] - begin[1 - later], 20'000);  // microseconds
+  }
+}
+
+TEST(TraceFile, SpansHaveTheirOwnDurations) {
+  TemporaryFolder folder;
+  const auto comm = make_self_comm();
+  Trace trace(true);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (const int milliseconds : {0, 10, 0}) {
+    const Span span(trace, "span");
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  }
+  write_trace(*comm, trace, folder.path("trace.json"));
+  std::ifstream file(folder.path("trace.json"));
+  std::vector<double> begin, duration;
+  const json written = json::parse(file);
+  for (const json& event : written["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    begin.push_back(event["ts"]);
+    duration.push_back(event["dur"]);
+  }
+  ASSERT_EQ(begin.size(), 3u);
+  EXPECT_GE(begin[0], 20'000);
+  EXPECT_GE(duration[1], 10'000);
+  for (size_t i = 1; i < 3; ++i) EXPECT_GE(begin[i], begin[i - 1] + duration[i - 1] - 0.002);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(duration[i],
+                1e-3 * static_cast<double>(trace.events()[i].end_ns - trace.events()[i].begin_ns),
+                1e-3);
+  }
+}
+
+TEST(TraceFile, APathThatCannotBeWrittenIsRefusedBeforeTraining) {
+  TemporaryFolder folder;
+  const std::map<std::string, std::string> errors = {
+      {"/dev/null", "--profile: /dev/null is no regular file; it needs a file's name"},
+      {folder.path(), "--profile: " + folder.path() + " is a folder; it needs a file's name"},
+      {folder.path("absent/trace.json"), "--profile: " + folder.path("absent/trace.json")}};
+  for (const auto& [path, expected] : errors) {
+    run_on_threads(2, [&](Communicator& comm) {
+      try {
+        check_trace_path(comm, path);
+        ADD_FAILURE() << path;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::kUsage);
+        EXPECT_EQ(std::string(error.what()).substr(0, expected.size()), expected);
+      }
+    });
+  }
+  run_on_threads(2, [&](Communicator& comm) { check_trace_path(comm, folder.path("trace.json")); });
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(TraceFile, TheNumberOfOmittedSpansIsWritten) {
+  TemporaryFolder folder;
+  ::testing::internal::CaptureStderr();
+  const json trace = trace_of(folder.path("trace.json"), 3, 5, 36);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(
+      said.find(folder.path("trace.json") + ": holds the first 12 spans of each rank; 8 later "
+                                            "ones are left out\n"),
+      std::string::npos)
+      << said;
+  EXPECT_EQ(8, trace["otherData"]["dropped_events"]);
+}
+
+TEST(TraceFile, EveryRankThrowsAWriteError) {
+  TemporaryFolder folder;
+  run_on_threads(2, [&](Communicator& comm) {
+    const Trace trace;
+    EXPECT_THROW(write_trace(comm, trace, folder.path("absent/trace.json")), Error);
+  });
+}
+
+}  // namespace
+}  // namespace dlrm::testing
