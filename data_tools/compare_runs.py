@@ -85,4 +85,4 @@ def name_apart(runs):
 
 
 if __name__ == "__main__":
-    main()
+    figures.run(main)

@@ -9,7 +9,6 @@ devices) are drawn side by side. A dashed line marks each batch size at which a 
 the first, or falls behind it again.
 """
 import argparse
-import json
 import math
 import os
 
@@ -85,12 +84,8 @@ def main():
     parser.add_argument("files", nargs="+", metavar="FILE.json")
     parser.add_argument("--output", required=True, help="figure to write: .png, .svg or .pdf")
     arguments = parser.parse_args()
-    sweeps = []
-    for path in arguments.files:
-        with open(path, encoding="utf-8") as file:
-            sweeps.append(json.load(file))
-    figures.save(draw(sweeps), arguments.output)
+    figures.save(draw([figures.read_json(path) for path in arguments.files]), arguments.output)
 
 
 if __name__ == "__main__":
-    main()
+    figures.run(main)

@@ -8,7 +8,6 @@ tables, and the shares of time in which rows move and in which steps wait for th
 tables in fast memory. Policies, and several files, are drawn side by side.
 """
 import argparse
-import json
 import os
 
 import figures
@@ -64,12 +63,9 @@ def main():
     parser.add_argument("files", nargs="+")
     parser.add_argument("--output", required=True)
     arguments = parser.parse_args()
-    runs = []
-    for path in arguments.files:
-        with open(path, encoding="utf-8") as file:
-            runs.append((os.path.splitext(os.path.basename(path))[0], json.load(file)))
+    runs = [(os.path.splitext(os.path.basename(path))[0], figures.read_json(path)) for path in arguments.files]
     figures.save(draw(runs), arguments.output)
 
 
 if __name__ == "__main__":
-    main()
+    figures.run(main)

@@ -6,7 +6,6 @@
 One bar for each way to feed a run: samples/s, and the share of time in which the device was busy.
 """
 import argparse
-import json
 import os
 
 import figures
@@ -35,9 +34,8 @@ def main():
     parser.add_argument("file", metavar="FILE.json")
     parser.add_argument("--output", required=True, help="figure to write: .png, .svg or .pdf")
     arguments = parser.parse_args()
-    with open(arguments.file, encoding="utf-8") as file:
-        figures.save(draw(json.load(file)), arguments.output)
+    figures.save(draw(figures.read_json(arguments.file)), arguments.output)
 
 
 if __name__ == "__main__":
-    main()
+    figures.run(main)

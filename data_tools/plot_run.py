@@ -55,4 +55,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    figures.run(main)

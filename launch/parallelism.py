@@ -5,7 +5,7 @@ import sys
 
 import scaling
 from scaling_report import good_runs, rate
-from sweep_trials import HERE, STOPPED, SweepError, read_json
+from sweep_trials import HERE, STOPPED, SweepError, exit_code, read_json
 
 ROOT = os.path.dirname(HERE)
 CONFIGS = [os.path.join(ROOT, "configs", "synthetic", name) for name in ("tiny.yaml", "small.yaml")]
@@ -63,12 +63,8 @@ def table(results_of):
     return "\n".join(lines)
 
 
-def main(words):
-    try:
-        options, others = parse(words)
-    except SweepError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+def run(words):
+    options, others = parse(words)
     worst, results = 0, {}
     for config in options.configs:
         folder = os.path.join(options.output, name_of(config))
@@ -80,6 +76,10 @@ def main(words):
         print()
     print(table(results))
     return worst
+
+
+def main(words):
+    return exit_code(lambda: run(words))
 
 
 if __name__ == "__main__":

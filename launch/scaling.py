@@ -10,7 +10,7 @@ import sys
 from scaling_points import DATA, SHARDING, Point, read_config
 from scaling_predict import predict, program
 from scaling_report import figure, figures, table
-from sweep_trials import HERE, STOPPED, SweepError, last_error, locked_folder, read, read_json, write
+from sweep_trials import HERE, STOPPED, SweepError, exit_code, last_error, locked_folder, read, read_json, write
 
 MODES = ("strong", "weak", "memory")
 KEPT = ("samples_per_second", "step_ms", "stages_ms", "stages_max_ms", "data_wait_share", "memory", "plan", "world_size", "device", "comm",
@@ -220,37 +220,37 @@ def measure(options, points, root, results, stop):
                 print(f"{point.name} {repeat + 1}/{options.repeats}: {done['samples_per_second']:.0f} samples/s", flush=True)
 
 
-def main(words):
+def run_all(words):
     stop = []  # a request to stop is its first item
     for kind in (signal.SIGINT, signal.SIGTERM):
         signal.signal(kind, lambda *_: stop.append(True))
-    try:
-        options = parse(words)
-        root = read_config(options.config)
-        if options.figure:
-            figures().pyplot()  # missing packages are missed before anything runs
-        if options.predicts:
-            program()
-        points = [Point(mode, data, sharding, ranks, options, root) for mode in options.mode for data in options.data
-                  for sharding in options.sharding for ranks in options.ranks]
-        if not options.launcher:
-            planned([options.config, *options.extra], points[-1].ranks)  # a wrong config ends here
-        lock, results = open_results(options, points, root)
-        with lock:
-            results["processors"] = None if options.launcher else len(os.sched_getaffinity(0))
-            measure(options, points, root, results, stop)
-            if options.predicts and not stop:
-                results["predicted"] = predict(options, root, results["rows_scale"])
-                write(os.path.join(options.output, "results.json"), json.dumps(results, indent=1) + "\n")
-        print("\n" + table(results))
-        if options.figure:
-            figure(results, options.figure)
-        done = all(len(entry["runs"]) >= options.repeats and not any("error" in r for r in entry["runs"])
-                   for entry in results["points"] if entry["name"] in {point.name for point in points})
-        return STOPPED if stop else 0 if done else 3
-    except (SweepError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    options = parse(words)
+    root = read_config(options.config)
+    if options.figure:
+        figures().pyplot()  # missing packages are missed before anything runs
+    if options.predicts:
+        program()
+    points = [Point(mode, data, sharding, ranks, options, root) for mode in options.mode for data in options.data
+              for sharding in options.sharding for ranks in options.ranks]
+    if not options.launcher:
+        planned([options.config, *options.extra], points[-1].ranks)  # a wrong config ends here
+    lock, results = open_results(options, points, root)
+    with lock:
+        results["processors"] = None if options.launcher else len(os.sched_getaffinity(0))
+        measure(options, points, root, results, stop)
+        if options.predicts and not stop:
+            results["predicted"] = predict(options, root, results["rows_scale"])
+            write(os.path.join(options.output, "results.json"), json.dumps(results, indent=1) + "\n")
+    print("\n" + table(results))
+    if options.figure:
+        figure(results, options.figure)
+    done = all(len(entry["runs"]) >= options.repeats and not any("error" in r for r in entry["runs"])
+               for entry in results["points"] if entry["name"] in {point.name for point in points})
+    return STOPPED if stop else 0 if done else 3
+
+
+def main(words):
+    return exit_code(lambda: run_all(words))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 
-from sweep_trials import HERE, STOPPED, Local, Slurm, SweepError, Trial, locked_folder, read_json, write
+from sweep_trials import HERE, STOPPED, Local, Slurm, SweepError, Trial, exit_code, locked_folder, read_json, write
 
 MOST_TRIALS = 10000
 OWN_KEYS = ("output.directory", "checkpoint.directory")
@@ -197,26 +197,26 @@ def open_sweep(options):
     return lock, [Trial(options.output, known.index(settings), settings) for settings in found]
 
 
-def main(words):
+def run(words):
     stop = []  # a request to stop is its first item
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.append(True))
-    try:
-        options = parse(words)
-        runner = (Slurm if options.slurm else Local)(options)
-        lock, trials = open_sweep(options)
-        with lock:
-            if not trials[0].results:
-                runner.check(trials[0].words(options, None))
-            if options.halving:
-                trials = halve(options, runner, trials, stop)
-            else:
-                trials = best_first(rung(runner, trials, None, stop), None, options.metric) + \
-                    [trial for trial in trials if trial.result(None) is None]
-            return report(options, trials, bool(stop))
-    except (SweepError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    options = parse(words)
+    runner = (Slurm if options.slurm else Local)(options)
+    lock, trials = open_sweep(options)
+    with lock:
+        if not trials[0].results:
+            runner.check(trials[0].words(options, None))
+        if options.halving:
+            trials = halve(options, runner, trials, stop)
+        else:
+            trials = best_first(rung(runner, trials, None, stop), None, options.metric) + \
+                [trial for trial in trials if trial.result(None) is None]
+        return report(options, trials, bool(stop))
+
+
+def main(words):
+    return exit_code(lambda: run(words))
 
 
 if __name__ == "__main__":

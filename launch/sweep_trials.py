@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -21,6 +22,19 @@ START = "== start\n"  # begins each run's part of log.txt
 
 class SweepError(Exception):
     """One line: what is wrong, and what would be right."""
+
+
+def exit_code(function):
+    """That of function(). Every failure is one line, and 2 (bad input) or 3."""
+    code = 2
+    try:
+        return function()
+    except (SweepError, OSError) as error:
+        text = str(error)
+    except Exception as error:
+        code, text = 3, f"{type(error).__name__}: {error}"
+    print(f"error: {' '.join(text.split())}", file=sys.stderr)
+    return code
 
 
 def write(path, text):

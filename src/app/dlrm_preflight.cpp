@@ -69,19 +69,31 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("dlrm-preflight ") + DLRM_VERSION);
   app.add_option("--folder", arguments.folder, "a folder that all ranks must share");
   app.add_flag("--need-gpu", arguments.need_gpu, "fail if a rank has no GPU");
+  std::exception_ptr unread;  // said by one rank, once all have started
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const CLI::ParseError&) {
+    unread = std::current_exception();
   }
   dlrm::World world(&argc, &argv);
   try {
+    if (unread) std::rethrow_exception(unread);
     dlrm::Trace trace;
     world.start_watchdog(kTimeout, trace);
     Report report(world.rank() == 0);
     check_all(world, arguments, report);
     world.finish();
     return report.good() ? 0 : 2;
+  } catch (const CLI::Success& help) {
+    if (world.rank() == 0) app.exit(help);
+    world.finish();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    if (world.rank() == 0) {
+      fmt::print(stderr, "error: {} (see dlrm-preflight --help)\n", error.what());
+    }
+    world.finish();
+    return static_cast<int>(dlrm::ExitCode::kUsage);
   } catch (const std::exception& error) {
     world.end_all(dlrm::ExitCode::kUsage, error.what());
   }

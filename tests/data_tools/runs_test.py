@@ -167,6 +167,14 @@ class Figures(Runs):
             os.remove(figure)
         self.assertEqual(sorted(os.listdir(self.folder)), ["one", "two"])
 
+    def test_name_an_input_that_is_none(self):
+        self.write(self.folder, "text", "no JSON")
+        self.write(self.folder, "list", "[1]")
+        for name, expected in (("none", "No such file or directory"), ("text", "text: no JSON"),
+                               ("list", "the input is not what" if DRAWS else "matplotlib")):
+            for program in ("plot_cache.py", "plot_batch_sweep.py", "plot_feeding.py"):
+                self.assert_refused(expected, program, os.path.join(self.folder, name), "--output", "x.svg")
+
     @unittest.skipUnless(DRAWS, "matplotlib is not installed")
     def test_name_an_output_that_cannot_be(self):
         run = self.run_folder("one")

@@ -44,5 +44,17 @@ TEST(Help, ListsEveryOption) {
   }
 }
 
+TEST(Help, AnUnknownOptionIsOneLineAndExitCode2) {
+  const TemporaryFolder folder;
+  for (const std::string program :
+       {"dlrm-train c.yaml", "dlrm-plan c.yaml --ranks 1", "dlrm-preflight",
+        "dlrm-infer checkpoint", "dlrm-data inspect data.h5"}) {
+    const Outcome done = run_command(program + " --nonsense", folder.path());
+    EXPECT_EQ(done.code, 2) << program;
+    EXPECT_TRUE(std::regex_match(done.output, std::regex("error: .*--nonsense.*\n")))
+        << done.output;
+  }
+}
+
 }  // namespace
 }  // namespace dlrm

@@ -102,6 +102,16 @@ class Grids(unittest.TestCase):
         self.assertEqual(sweep.combinations({"a": ["1", "2"]}, 5, 3), [["a=1"], ["a=2"]])
 
 
+class Endings(Sweeps):
+    def test_a_damaged_file_of_a_sweep_is_one_line(self):
+        os.makedirs(self.path("out"))
+        self.write("config.yaml", "train: {steps: 10}\n")
+        self.write("out/sweep.json", '{"trials": 3}')
+        done = self.sweep("--grid", "train.dense_optimizer.lr=0.1,0.2", "--output", self.path("out"))
+        self.assertIn(done.returncode, (2, 3))
+        self.assertRegex(done.stderr, r"^error: .*\n$")
+
+
 class OnThisMachine(Sweeps):
     def test_reports_all_trials_and_runs_only_those_again_that_failed(self):
         words = ["--grid", "lr=0.1,0.6,0.3", "--output", "out"]
