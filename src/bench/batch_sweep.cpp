@@ -11,7 +11,7 @@
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/gpu_use.h"
 #include "dlrm/train/machine.h"
-#include "dlrm/train/step_ahead.h"
+#include "dlrm/train/trainer.h"
 
 #include "machine_text.h"
 #include "memory_check.h"
@@ -113,12 +113,12 @@ class Measurement {
 
 /// One pass over the batches. Ids are routed ahead.
 template <class AfterStep>
-void train_on(const std::vector<Batch>& batches, Trainer& trainer, int depth, int64_t first_step,
+void train_on(const std::vector<Batch>& batches, Trainer& trainer, int64_t first_step,
               AfterStep after_step) {
   size_t routed = 0;
   const NextBatch next = [&] { return routed < batches.size() ? &batches[routed++] : nullptr; };
   for (size_t step = 0; step < batches.size(); ++step) {
-    step_ahead(trainer, first_step + static_cast<int64_t>(step), false, depth, next);
+    trainer.step(first_step + static_cast<int64_t>(step), false, next);
     after_step();
   }
 }
@@ -127,7 +127,7 @@ void train_on(const std::vector<Batch>& batches, Trainer& trainer, int depth, in
 void warm_up(const std::vector<Batch>& batches, Trainer& trainer, int depth) {
   int64_t launched_before = 0, steady = -1;
   for (int pass = 0; pass < 2 * (depth + 1) + 1; ++pass) {
-    train_on(batches, trainer, depth, 1, [] {});
+    train_on(batches, trainer, 1, [] {});
     const int64_t launched = trainer.steps_replayed() - launched_before;
     launched_before = trainer.steps_replayed();
     if (launched > 0 && launched == steady) return;
@@ -155,13 +155,13 @@ SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& op
       if (records) {
         warm_up(batches, *trainer, depth);
       } else {
-        train_on({batches.front()}, *trainer, 0, 0, [] {});
+        train_on({batches.front()}, *trainer, 0, [] {});
       }
     }
     if (records) trainer->initialise();
     const int64_t launched = trainer->steps_replayed();
     measurement.begin();
-    train_on(batches, *trainer, depth, 1, [&] { measurement.step_is_done(); });
+    train_on(batches, *trainer, 1, [&] { measurement.step_is_done(); });
     measurement.end(point);
     point.recorded_steps = trainer->steps_replayed() - launched;
   }

@@ -9,7 +9,7 @@
 #include "dlrm/data/batch_source.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/session.h"
-#include "dlrm/train/step_ahead.h"
+#include "dlrm/train/trainer.h"
 
 #include "repeat.h"
 #include "surroundings.h"
@@ -59,7 +59,7 @@ class Training {
     size_t routed = 0;
     const NextBatch next = [&] { return routed < batches.size() ? &batches[routed++] : nullptr; };
     for (size_t i = 0; i < batches.size(); ++i) {
-      step_ahead(trainer_, step_++, false, config_.batches_ahead(), next);
+      trainer_.step(step_++, false, next);
     }
   }
 

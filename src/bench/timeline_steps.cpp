@@ -8,7 +8,7 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
-#include "dlrm/train/step_ahead.h"
+#include "dlrm/train/trainer.h"
 
 #include "surroundings.h"
 #include "timeline.h"
@@ -51,7 +51,6 @@ class Rank {
   Rank(Communicator& comm, const RunConfig& config, const Plan& plan)
       : surroundings_(comm, config, machine_share(comm)),
         source_(make_batch_source(config, Split::kTrain, comm.rank(), comm.size())),
-        depth_(config.batches_ahead()),
         trainer_(surroundings_.context, *surroundings_.ops, config, plan, true) {
     current_place = {comm.rank(), -1, &surroundings_.trace};
   }
@@ -64,7 +63,7 @@ class Rank {
   void train(int steps, bool recorded) {
     for (int s = 0; s < steps; ++s) {
       current_place.step = recorded ? s : -1;
-      step_ahead(trainer_, step_++, false, depth_, [&] {
+      trainer_.step(step_++, false, [&] {
         source_->load(loaded_++, batch_);
         return &batch_;
       });
@@ -81,7 +80,6 @@ class Rank {
  private:
   Surroundings surroundings_;
   const std::unique_ptr<BatchSource> source_;
-  const int depth_;
   Trainer trainer_;
   Batch batch_;
   int64_t step_ = 0, loaded_ = 0;

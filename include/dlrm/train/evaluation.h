@@ -24,7 +24,7 @@ using EvaluationProgress = std::function<void(int64_t batches, int64_t samples)>
 /// samples, if it is not null. `progress` is called before the first batch and after each. Returns
 /// no value if a rank was requested to stop. Collective.
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
-                                   const DataConfig& data, int depth, const StopSignal& stop,
+                                   const DataConfig& data, const StopSignal& stop,
                                    const TakePredictions& take = {},
                                    EvaluationSlices* slices = nullptr,
                                    const EvaluationProgress& progress = {});

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ namespace dlrm {
 
 class BadIdReport;
 class BatchQueue;
-class StepRunner;
+class GraphStep;
 class StepStatus;
 class TrainingStep;
 
@@ -26,6 +27,10 @@ struct StepResult {
   bool stop = false;    ///< a rank requested to stop
   int64_t dropped = 0;  ///< invalid ids left out of this rank's samples
 };
+
+/// Returns the next batch of a loop, or null if no batch may be routed now. The batch must stay
+/// valid until the next call.
+using NextBatch = std::function<const Batch*()>;
 
 /// One rank's part in training and evaluating a model. Each batch is passed to route(). step() or
 /// infer() takes the oldest routed batch. All ranks make the same calls in the same order.
@@ -55,28 +60,18 @@ class Trainer {
   /// Discards the routed batches.
   void drop_routed();
 
-  /// Trains on the oldest routed batch. `step` counts from 0. If the loss is not finite, throws
+  /// Trains on the oldest routed batch. `step` counts from 0. If `next` is given, it first routes
+  /// batches until as many as the config asks for follow this one. If the device runs
+  /// asynchronously, the host routes the next one while the device computes. If the loss is not finite, throws
   /// run_error naming the first layer whose output is not finite. On a GPU, also throws run_error
   /// if the update of the step before was skipped, and on a CPU if that update stored a value that
   /// is not finite (see check_last_update()). Throws usage_error for a bad id. No weight changes if
   /// it throws.
-  StepResult step(int64_t step, bool stop_requested) {
-    start_step(step, stop_requested);
-    return finish_step();
-  }
-  /// The first part of step(). On a device that runs asynchronously, it queues the whole step. The
-  /// host may then do other work before finish_step() waits for the loss.
-  void start_step(int64_t step, bool stop_requested);
-  StepResult finish_step();
+  StepResult step(int64_t step, bool stop_requested, const NextBatch& next = {});
 
-  /// Appends the probabilities and targets of the oldest routed batch's local samples.
-  void infer(std::vector<float>& probabilities, TargetList& targets) {
-    start_infer(targets);
-    finish_infer(probabilities);
-  }
-  /// The first part of infer(), like start_step() for step().
-  void start_infer(TargetList& targets);
-  void finish_infer(std::vector<float>& probabilities);
+  /// Appends the probabilities and targets of the oldest routed batch's local samples. `next` as in
+  /// step().
+  void infer(std::vector<float>& probabilities, TargetList& targets, const NextBatch& next = {});
 
   /// On a GPU, throws run_error if the last update was skipped because a gradient was not finite.
   /// On a CPU, throws run_error naming the first weight or state that the last update made not
@@ -95,11 +90,11 @@ class Trainer {
   ShardedEmbeddings& embeddings() { return embeddings_; }
   /// Bytes that the embeddings have sent to other ranks, in replayed steps too.
   ShardedEmbeddings::Traffic traffic() const;
-  /// Whether start_step() and start_infer() return before their work is done.
-  bool runs_asynchronously() const;
 
  private:
   void initialise_dense();
+  void route_ahead(const NextBatch& next);
+  void end_batch();
 
   Context& context_;
   Ops& ops_;
@@ -110,8 +105,7 @@ class Trainer {
   std::unique_ptr<BadIdReport> bad_ids_;
   std::unique_ptr<StepStatus> status_;
   std::unique_ptr<TrainingStep> step_;
-  std::unique_ptr<StepRunner> runner_;
-  size_t inferred_ = 0;  // local samples between start_infer() and finish_infer()
+  std::unique_ptr<GraphStep> graphs_;  // null: the host issues every operation in every step
 };
 
 }  // namespace dlrm

@@ -1,13 +1,11 @@
 #include "dlrm/train/evaluation.h"
 
-#include "dlrm/train/step_ahead.h"
-
 #include "train/run/packing_source.h"
 
 namespace dlrm {
 
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
-                                   const DataConfig& data, int depth, const StopSignal& stop,
+                                   const DataConfig& data, const StopSignal& stop,
                                    const TakePredictions& take, EvaluationSlices* slices,
                                    const EvaluationProgress& progress) {
   Span span(context.trace, "evaluate");
@@ -26,7 +24,7 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
   };
   for (int64_t done = 0; done < batches; ++done) {
     const size_t before = probabilities.size();
-    infer_ahead(trainer, depth, next, probabilities, targets);
+    trainer.infer(probabilities, targets, next);
     if (take) {
       take(source.plan().samples_of(done).size(), View<const float>(probabilities).subspan(before),
            View<const float>(targets.labels).subspan(before));

@@ -1,17 +1,21 @@
 #include "dlrm/train/run.h"
 
-#include <algorithm>
 #include <ctime>
+#include <map>
 
+#include "dlrm/core/host_name.h"
 #include "dlrm/core/utc.h"
 #include "dlrm/train/execution.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/trace_file.h"
 
 #include "job_locks.h"
-#include "ready_run.h"
 #include "run_setup.h"
+#include "train/checkpoint/checkpoint_agreement.h"
+#include "train/checkpoint/checkpoint_space.h"
 #include "train/evaluation/prediction_file.h"
+#include "train/reports/summarise.h"
+#include "training_run.h"
 
 namespace dlrm {
 namespace {
@@ -26,28 +30,6 @@ void say_threads(Context& context, const MachineShare& share, int threads) {
         "others idle: mpirun --bind-to none, or more ranks, would use them",
         share.cpus, share.machine_cpus, share.ranks_here);
   }
-}
-
-/// Logged before the run, for comparison with the summary's memory.
-void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
-  const auto all = rank_memory(config, plan);
-  const RankMemory& most = *std::max_element(
-      all.begin(), all.end(), [](const auto& a, const auto& b) { return a.total() < b.total(); });
-  const auto gib = [](double bytes) { return bytes / 0x1p30; };
-  log.info(
-      "memory: {:.2f} GiB for the fullest rank: tables {:.2f}, their optimizer state {:.2f}, all "
-      "else {:.2f}",
-      gib(most.total()), gib(most.tables), gib(most.optimizer_state),
-      gib(most.total() - most.tables - most.optimizer_state));
-  const RankMemory& host = *std::max_element(
-      all.begin(), all.end(),
-      [](const auto& a, const auto& b) { return a.host_total() < b.host_total(); });
-  if (host.host_total() == 0) return;
-  log.info(
-      "memory: {:.2f} GiB of the host's for the rank with most there: tables {:.2f}, their "
-      "optimizer state {:.2f}{}",
-      gib(host.host_total()), gib(host.host_tables), gib(host.host_optimizer_state),
-      host.host_cache > 0 ? fmt::format(", cached tables {:.2f}", gib(host.host_cache)) : "");
 }
 
 /// Reserves checkpoint.directory, before anything in it is read, if this run may save or remove
@@ -73,49 +55,105 @@ bool reserve_output(JobLocks& locks, Context& context, const RunOptions& options
   return false;
 }
 
-/// `counted`: the source of counted_split(), or null.
-Sources open_sources(Context& context, const RunOptions& options, const BatchSource* counted) {
-  const auto open = [&](Split split) {
-    return make_batch_source(options.config, split, context.comm.rank(), context.comm.size(),
-                             split == counted_split(options) ? counted : nullptr);
-  };
-  Sources sources;
-  sources.test = open(Split::kTest);
-  if (options.eval_only && !sources.test) {
-    throw usage_error("{}: data.test names no file to evaluate on",
-                      options.predict.empty() ? "--eval-only" : "--predict");
-  }
-  if (!options.eval_only) {
-    sources.train = open(Split::kTrain);
-    context.log.info("training on {}", sources.train->describe());
-  }
-  if (!sources.test) context.log.info("no test data: no evaluation");
-  return sources;
+int64_t total_steps(const RunConfig& config, const BatchSource& source) {
+  if (config.train.steps >= 0) return config.train.steps;
+  return config.train.epochs * source.plan().batches_per_epoch();
 }
 
-/// Makes the plan. Rank 0 prints it. Throws usage_error if it needs too much memory. Collective.
-PlannedRun plan_run(const Context& context, const RunConfig& config, const StartingPoint& start,
-                    const PlanOptions& known) {
-  Communicator& comm = context.comm;
-  PlannedRun run;
-  run.trained = with_chosen_caches(config, comm.size(), known);
-  run.planned = with_known_device(run.trained, known);
-  RoutingMode& routing = run.planned.routing.mode;
-  // Devices cannot exchange ids then.
-  if (context.device_comm().blocks_host() && routing == RoutingMode::kAuto) {
-    routing = RoutingMode::kExact;
+/// Loads weights from the starting point. If the run is resumed, loads all other state as well.
+void restore(Context& context, Trainer& trainer, const StartingPoint& start, bool evaluates,
+             RunProgress& progress, EvaluationHistory& evaluations) {
+  if (start.path.empty()) return;
+  load_pieces(context.comm, start.path, trainer.shards(), !start.resumed);
+  trainer.weights_changed();
+  if (start.resumed) trainer.restore_tuned_algorithms(start.state.tuned_algorithms);
+  progress.step = start.resumed || evaluates ? start.state.step : 0;
+  progress.samples = start.resumed ? start.state.samples : 0;
+  if (start.resumed) evaluations.restore(start.state.evaluations);
+  context.log.info("{} {} (step {})", start.resumed ? "resumed from" : "weights from", start.path,
+                   start.state.step);
+}
+
+/// Of the restored step, the lines of metrics.jsonl remain that an uninterrupted run has too.
+KeptLines kept_lines(const RunConfig& config, const EvaluationHistory& evaluations, int64_t step,
+                     int64_t total) {
+  const bool logged = step == 1 || step == total || is_due(step, config.output.metrics_every) ||
+                      is_enough(evaluations, config.eval);
+  return {step, logged, evaluations.has(step)};
+}
+
+void open_directory(RunDirectory& directory, const RunOptions& options, const Plan& plan,
+                    const StartingPoint& start, const KeptLines& kept) {
+  const std::string yaml = to_yaml(options.config);
+  const std::string plan_json = to_json(plan, options.config.model);
+  if (options.eval_only) return directory.attach(yaml, plan_json);
+  if (start.resumed) return directory.resume(yaml, plan_json, kept);
+  directory.start(yaml, plan_json);
+}
+
+/// Adds the counts of all ranks. Warns about dropped ids, because they show that data and config
+/// disagree.
+void sum_counts(Context& context, RunProgress& progress) {
+  int64_t counts[] = {progress.dropped_ids, progress.sent.by_embeddings,
+                      progress.sent.between_nodes};
+  context.comm.allreduce<int64_t>(counts);
+  progress.dropped_ids = counts[0];
+  progress.sent = {counts[1], counts[2]};
+  if (progress.cache) add_up(context.comm, *progress.cache);
+  if (progress.dropped_ids > 0 && context.comm.rank() == 0) {
+    context.log.warn("{} invalid ids were dropped (data.invalid_id: drop)", progress.dropped_ids);
   }
-  RoutedPlan chosen = choose_plan(comm, context.log, run.planned, start, known);
-  check_alike(comm, chosen, config.model);
-  run.plan = std::move(chosen.plan);
-  routing = run.trained.routing.mode = chosen.mode;
-  check_memory(context.log, run.planned, run.plan, known);
-  if (comm.rank() == 0) {
-    fmt::print(stderr, "{}{}{}\n", describe_choice(config, run.trained),
-               describe_plan(run.planned, run.plan), chosen.said);
+}
+
+/// Evaluates the weights after training. `predictions` receives the probability of every sample,
+/// if it is not null.
+void evaluate_at_end(const RunOptions& options, const StopSignal& stop, TrainingRun& run,
+                     RunProgress& progress, PredictionFile* predictions) {
+  if (progress.stopped) return;
+  TakePredictions take;
+  if (predictions) {
+    take = [&](int64_t size, View<const float> probabilities, View<const float> labels) {
+      predictions->append(size, probabilities, labels);
+    };
   }
-  say_memory(context.log, run.planned, run.plan);
-  return run;
+  const bool evaluates = options.eval_only || options.config.eval.at_end;
+  if (evaluates && run.evaluate_now(progress, stop, take) && !options.eval_only) {
+    run.keep_best(progress);
+  }
+  if (predictions && !progress.stopped) predictions->finish();
+}
+
+/// What this run should have left and did not, because it could not be written. On rank 0.
+std::string lost_output(const TrainingRun& run, RunDirectory& directory) {
+  const std::string files = directory.lost();
+  if (run.unsaved().empty()) return files;
+  return "no checkpoint: " + run.unsaved() + (files.empty() ? "" : "; " + files);
+}
+
+std::map<std::string, std::string> labels_of(const RunOptions& options, const std::string& began) {
+  return {{"version", options.version},
+          {"command", options.command},
+          {"host", host_name()},
+          {"started", began},
+          {"ended", utc_text(std::time(nullptr))}};
+}
+
+/// Logs how the run went. Throws run_error if output is missing.
+/// `written`: the folder that has the run's files, or nothing.
+ExitCode report_end(Context& context, const TrainingRun& run, RunDirectory& directory,
+                    const RunProgress& progress, const RunSummary& summary,
+                    const std::string& written) {
+  const Log& log = context.log;
+  if (run.times().count() > 0) {
+    log.info("{} steps, {:.0f} samples/s, {:.3f} ms a step", progress.step,
+             summary.samples_per_second, summary.step_ms_mean);
+  }
+  if (!written.empty()) log.info("files in {}", written);
+  const std::string lost = broadcast_text(context.comm, lost_output(run, directory));
+  if (!lost.empty()) throw run_error("output was lost at step {}: {}", progress.step, lost);
+  if (!progress.stopped) return ExitCode::kDone;
+  log.info("stopped on request at step {}; --resume continues", progress.step);
+  return ExitCode::kStopped;
 }
 
 }  // namespace
@@ -162,10 +200,58 @@ ExitCode run_training(World& world, const RunOptions& given) {
   // A replayed graph has no stage times.
   trainer.use_graphs(!options.check && options.profile.empty());
   if (!options.profile.empty()) trainer.time_stages();
-  const ReadyRun ready{world, context, locks,     options, planned, sources, start,
-                       stop,  trainer, directory, writes,  threads, began};
+
+  const RunConfig& config = options.config;
+  const auto to_the_end = [&] {
+    std::optional<PredictionFile> predictions;
+    if (!options.predict.empty()) {
+      predictions.emplace(comm, options.predict, sources.test->plan().samples);
+    }
+    RunProgress progress;
+    EvaluationHistory evaluations(config.checkpoint.keep_best);
+    restore(context, trainer, start, options.eval_only, progress, evaluations);
+    if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
+    loading.reset();
+
+    const int64_t total = options.eval_only ? 0 : total_steps(config, sources.main());
+    if (writes) {
+      open_directory(directory, options, planned.plan, start,
+                     kept_lines(config, evaluations, progress.step, total));
+    }
+    if (!options.eval_only && saves_checkpoints(config.checkpoint)) {
+      check_checkpoint_space(comm, log, config, trainer.shards(), progress.step, total);
+    }
+    TrainingRun run({context, world, locks, planned.trained, planned.plan, trainer, directory,
+                     sources.main(), sources.test.get(), evaluations, threads});
+    context.trace.reset_totals();
+    run.train(progress, total, stop);
+    if (options.check) trainer.embeddings().check_replicas();
+    // Saved before the evaluation, so that nothing is lost if the evaluation fails.
+    if (!options.eval_only && config.checkpoint.at_end) run.save(progress);
+    evaluate_at_end(options, stop, run, progress, predictions ? &*predictions : nullptr);
+    if (predictions && !progress.stopped) {
+      log.info("predictions of {} samples in {}", sources.test->plan().samples, options.predict);
+    }
+    if (!options.eval_only && progress.stopped) run.save(progress);
+
+    sum_counts(context, progress);
+    RunSummary summary =
+        summarise(context, planned.planned, planned.plan, progress, evaluations, run);
+    summary.labels.merge(labels_of(options, began));
+    const std::string lost = lost_output(run, directory);
+    if (!lost.empty()) summary.labels["lost_output"] = lost;
+    if (!options.eval_only) {
+      directory.write_summary(summary);
+    } else if (writes) {
+      directory.update_evaluation(summary);
+    }
+    if (!options.profile.empty()) write_trace(comm, context.trace, options.profile);
+    comm.barrier();
+    return report_end(context, run, directory, progress, summary,
+                      writes ? config.output.directory : "");
+  };
   // An error is reported before the trainer is destroyed: other ranks may wait in its calls.
-  return end_where_it_fails(world, [&] { return run_to_end(ready, loading); });
+  return end_where_it_fails(world, to_the_end);
 }
 
 }  // namespace dlrm

@@ -1,5 +1,6 @@
 #include "run_setup.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -80,10 +81,37 @@ int64_t resumed_batch_size(Communicator& comm, const RunOptions& options) {
   return start ? saved_config(*start).train.global_batch_size : 0;
 }
 
+/// The split of the data that is counted: of a training its training data.
+Split counted_split(const RunOptions& options) {
+  return options.eval_only ? Split::kTest : Split::kTrain;
+}
+
 std::unique_ptr<BatchSource> counted_source(const RunOptions& options, Communicator& comm) {
   RunConfig config = options.config;
   config.train.global_batch_size = 1;
   return make_batch_source(config, counted_split(options), comm.rank(), comm.size());
+}
+
+/// Logged before the run, for comparison with the summary's memory.
+void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
+  const auto all = rank_memory(config, plan);
+  const RankMemory& most = *std::max_element(
+      all.begin(), all.end(), [](const auto& a, const auto& b) { return a.total() < b.total(); });
+  const auto gib = [](double bytes) { return bytes / 0x1p30; };
+  log.info(
+      "memory: {:.2f} GiB for the fullest rank: tables {:.2f}, their optimizer state {:.2f}, all "
+      "else {:.2f}",
+      gib(most.total()), gib(most.tables), gib(most.optimizer_state),
+      gib(most.total() - most.tables - most.optimizer_state));
+  const RankMemory& host = *std::max_element(
+      all.begin(), all.end(),
+      [](const auto& a, const auto& b) { return a.host_total() < b.host_total(); });
+  if (host.host_total() == 0) return;
+  log.info(
+      "memory: {:.2f} GiB of the host's for the rank with most there: tables {:.2f}, their "
+      "optimizer state {:.2f}{}",
+      gib(host.host_total()), gib(host.host_tables), gib(host.host_optimizer_state),
+      host.host_cache > 0 ? fmt::format(", cached tables {:.2f}", gib(host.host_cache)) : "");
 }
 
 bool lies_in(const std::string& checkpoint, const std::string& directory) {
@@ -111,10 +139,6 @@ void check_alike(Communicator& comm, const RoutedPlan& routed, const ModelConfig
   check_text_alike(comm, "plan", to_json(routed.plan, model) + (fixed ? "fixed" : ""));
 }
 
-Split counted_split(const RunOptions& options) {
-  return options.eval_only ? Split::kTest : Split::kTrain;
-}
-
 RunOptions with_batch_size(Communicator& comm, const Log& log, const RunOptions& options,
                            const PlanOptions& known, std::unique_ptr<BatchSource>& counted) {
   RunOptions resolved = options;
@@ -140,6 +164,25 @@ RunOptions with_batch_size(Communicator& comm, const Log& log, const RunOptions&
              factor, config.train.base_batch_size, config.train.global_batch_size);
   }
   return resolved;
+}
+
+Sources open_sources(Context& context, const RunOptions& options, const BatchSource* counted) {
+  const auto open = [&](Split split) {
+    return make_batch_source(options.config, split, context.comm.rank(), context.comm.size(),
+                             split == counted_split(options) ? counted : nullptr);
+  };
+  Sources sources;
+  sources.test = open(Split::kTest);
+  if (options.eval_only && !sources.test) {
+    throw usage_error("{}: data.test names no file to evaluate on",
+                      options.predict.empty() ? "--eval-only" : "--predict");
+  }
+  if (!options.eval_only) {
+    sources.train = open(Split::kTrain);
+    context.log.info("training on {}", sources.train->describe());
+  }
+  if (!sources.test) context.log.info("no test data: no evaluation");
+  return sources;
 }
 
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options) {
@@ -203,6 +246,30 @@ void check_memory(const Log& log, const RunConfig& config, const Plan& plan,
       "too little memory: a rank may use {}, and the table above says who needs what; more ranks "
       "or machines, or smaller tables, would fit",
       here);
+}
+
+PlannedRun plan_run(const Context& context, const RunConfig& config, const StartingPoint& start,
+                    const PlanOptions& known) {
+  Communicator& comm = context.comm;
+  PlannedRun run;
+  run.trained = with_chosen_caches(config, comm.size(), known);
+  run.planned = with_known_device(run.trained, known);
+  RoutingMode& routing = run.planned.routing.mode;
+  // Devices cannot exchange ids then.
+  if (context.device_comm().blocks_host() && routing == RoutingMode::kAuto) {
+    routing = RoutingMode::kExact;
+  }
+  RoutedPlan chosen = choose_plan(comm, context.log, run.planned, start, known);
+  check_alike(comm, chosen, config.model);
+  run.plan = std::move(chosen.plan);
+  routing = run.trained.routing.mode = chosen.mode;
+  check_memory(context.log, run.planned, run.plan, known);
+  if (comm.rank() == 0) {
+    fmt::print(stderr, "{}{}{}\n", describe_choice(config, run.trained),
+               describe_plan(run.planned, run.plan), chosen.said);
+  }
+  say_memory(context.log, run.planned, run.plan);
+  return run;
 }
 
 }  // namespace dlrm

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "dlrm/comm/communicator.h"
+#include "dlrm/comm/context.h"
 #include "dlrm/core/log.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/plan/routed_plan.h"
@@ -19,6 +20,19 @@ struct StartingPoint {
   bool resumed = false;        ///< with optimizer state and position; otherwise weights only
   bool clears_folder = false;  ///< --overwrite: removes earlier checkpoints of checkpoint.directory
   CheckpointState state;
+};
+
+/// The sources of a run. An evaluation without training needs no training data.
+struct Sources {
+  std::unique_ptr<BatchSource> train, test;
+  const BatchSource& main() const { return train ? *train : *test; }
+};
+
+/// The plan of a run, and the configs that it was made of.
+struct PlannedRun {
+  RunConfig trained;  ///< the given one, in which the tables to cache are chosen
+  RunConfig planned;  ///< the same with a known device, which decides formulas of the plan
+  Plan plan;
 };
 
 /// Throws usage_error if a rank's config or options differ from rank 0's. Such ranks would wait for
@@ -37,8 +51,9 @@ bool saves_checkpoints(const CheckpointConfig& config);
 /// Collective.
 RunOptions with_batch_size(Communicator& comm, const Log& log, const RunOptions& options,
                            const PlanOptions& known, std::unique_ptr<BatchSource>& counted);
-/// The split of the data that is counted: of a training its training data.
-Split counted_split(const RunOptions& options);
+
+/// `counted`: the source that with_batch_size() counted, or null.
+Sources open_sources(Context& context, const RunOptions& options, const BatchSource* counted);
 
 /// Finds the checkpoint that --resume, --init-from or --eval-only requests, and checks that it fits
 /// the config. Refuses a start that does not continue the checkpoints of checkpoint.directory,
@@ -49,6 +64,10 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
 /// routing are chosen again.
 RoutedPlan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
                        const StartingPoint& start, const PlanOptions& options);
+
+/// Makes the plan. Rank 0 prints it. Throws usage_error if it needs too much memory. Collective.
+PlannedRun plan_run(const Context& context, const RunConfig& config, const StartingPoint& start,
+                    const PlanOptions& known);
 
 /// Throws usage_error if the memory in `options` is too small, after printing the memory table on
 /// rank 0.

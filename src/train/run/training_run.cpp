@@ -30,22 +30,14 @@ bool is_enough(const EvaluationHistory& evaluations, const EvalConfig& config, c
   return false;
 }
 
-TrainingRun::TrainingRun(Context& context, World& world, JobLocks& locks, const RunConfig& config,
-                         const Plan& plan, Trainer& trainer, RunDirectory& directory,
-                         const BatchSource& train, const BatchSource* test,
-                         EvaluationHistory& evaluations, int threads)
-    : context_(context),
-      world_(world),
-      locks_(locks),
-      config_(config),
-      plan_(plan),
-      trainer_(trainer),
-      train_(train),
-      test_(test),
-      evaluations_(evaluations),
-      reports_(context, config, directory, train.plan().batches_per_epoch()),
-      threads_(threads),
-      gpu_(make_utilisation_probe(context.device)) {}
+TrainingRun::TrainingRun(const RunParts& parts)
+    : parts_(parts),
+      context_(parts.context),
+      config_(parts.config),
+      trainer_(parts.trainer),
+      evaluations_(parts.evaluations),
+      reports_(context_, config_, parts.directory, parts.train.plan().batches_per_epoch()),
+      gpu_(make_utilisation_probe(context_.device)) {}
 
 void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& stop) {
   if (progress.step >= total || is_enough(evaluations_, config_.eval, &context_.log)) return;
@@ -53,7 +45,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   evaluate_if_due(progress, total, stop);
   if (progress.stopped || is_enough(evaluations_, config_.eval)) return;
   keep_hot_rows(progress.step, total, stop);
-  const PackingSource packing(train_, trainer_.embeddings());
+  const PackingSource packing(parts_.train, trainer_.embeddings());
   Prefetcher batches(packing, progress.step, total, config_.data.workers, config_.data.prefetch);
   const CpuUsage usage;
   const SentBytes sent_before = sent_bytes();
@@ -73,7 +65,13 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   while (progress.step < total && !progress.stopped) {
     const auto begin = Trace::Clock::now();
     route_limit = boundary_after(progress.step, total);
-    const StepResult result = run_step(progress, stop, next);
+    StepResult result;
+    try {
+      result = trainer_.step(progress.step, stop.requested(), next);
+    } catch (const RowsDoNotFit& error) {
+      if (error.code() == ExitCode::kFailure) save(progress);  // what the steps so far have made
+      throw;
+    }
     const double seconds = std::chrono::duration<double>(Trace::Clock::now() - begin).count();
     ++progress.step;
     progress.samples += result.samples;
@@ -85,7 +83,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
     gpu_.sample(seconds_since_start(context_.trace));
     progress.cache = trainer_.embeddings().cache_counters();
     reports_.step(progress, result.samples, seconds, total);
-    progress.cpu_utilization = usage.utilization(threads_);
+    progress.cpu_utilization = usage.utilization(parts_.threads);
     if (progress.stopped) break;
     evaluate_if_due(progress, total, stop);
     if (is_due(progress.step, config_.checkpoint.every_steps)) save(progress);
@@ -110,11 +108,11 @@ SentBytes TrainingRun::sent_bytes() const {
 /// Counts the rows of the next batches if the policy of cached tables is static.
 void TrainingRun::keep_hot_rows(int64_t step, int64_t total, const StopSignal& stop) {
   constexpr int64_t kMostBatches = 1000;
-  const int64_t most = std::min(kMostBatches, train_.plan().batches_per_epoch());
+  const int64_t most = std::min(kMostBatches, parts_.train.plan().batches_per_epoch());
   std::optional<Prefetcher> batches;
   const int64_t counted = trainer_.embeddings().keep_hot_rows([&] {
     if (!batches) {
-      batches.emplace(train_, step, std::min(total, step + most), config_.data.workers,
+      batches.emplace(parts_.train, step, std::min(total, step + most), config_.data.workers,
                       config_.data.prefetch);
     }
     int64_t stopping = stop.requested() ? 1 : 0;
@@ -128,20 +126,9 @@ void TrainingRun::keep_hot_rows(int64_t step, int64_t total, const StopSignal& s
   context_.log.info("memory.cached.policy static: the rows of {} batches were counted", counted);
 }
 
-/// Runs the next step. If its rows do not fit, saves what the steps before it have made.
-StepResult TrainingRun::run_step(const RunProgress& progress, const StopSignal& stop,
-                                 const NextBatch& next) {
-  try {
-    return step_ahead(trainer_, progress.step, stop.requested(), config_.batches_ahead(), next);
-  } catch (const RowsDoNotFit& error) {
-    if (error.code() == ExitCode::kFailure) save(progress);
-    throw;
-  }
-}
-
 /// The next step before which an evaluation runs, or `total`.
 int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
-  const int64_t every = test_ ? config_.eval.every_steps : 0;
+  const int64_t every = parts_.test ? config_.eval.every_steps : 0;
   return every > 0 ? std::min(total, (step / every + 1) * every) : total;
 }
 
@@ -157,17 +144,17 @@ void TrainingRun::evaluate_if_due(RunProgress& progress, int64_t total, const St
 
 bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop,
                                const TakePredictions& take) {
-  if (!test_ || evaluations_.has(progress.step)) return false;
+  if (!parts_.test || evaluations_.has(progress.step)) return false;
   reports_.clear_line();
   context_.trace.count_totals(false);
   const SentBytes sent_before = sent_bytes();
   std::optional<EvaluationSlices> slices;
   if (!config_.eval.slice_by.empty()) slices.emplace(config_.model, config_.eval.slice_by);
-  const auto result = evaluate(
-      context_, trainer_, *test_, config_.data, config_.batches_ahead(), stop, take,
-      slices ? &*slices : nullptr, [&](int64_t batches, int64_t samples) {
-        reports_.evaluating(progress.step, batches, samples, test_->plan().batches_per_epoch());
-      });
+  const auto result = evaluate(context_, trainer_, *parts_.test, config_.data, stop, take,
+                               slices ? &*slices : nullptr, [&](int64_t batches, int64_t samples) {
+                                 reports_.evaluating(progress.step, batches, samples,
+                                                     parts_.test->plan().batches_per_epoch());
+                               });
   reports_.clear_line();
   context_.trace.count_totals(true);
   evaluations_sent_ += sent_bytes() - sent_before;
@@ -223,8 +210,8 @@ void TrainingRun::save(const RunProgress& progress) {
   trainer_.check_last_update();
   reports_.clear_line();
   Span span(context_.trace, "checkpoint");
-  const WatchdogPause saving(world_);
-  const BatchPlan& batches = train_.plan();
+  const WatchdogPause saving(parts_.world);
+  const BatchPlan& batches = parts_.train.plan();
   CheckpointState state;
   state.step = progress.step;
   state.samples = progress.samples;
@@ -232,11 +219,11 @@ void TrainingRun::save(const RunProgress& progress) {
   state.batch = progress.step % batches.batches_per_epoch();
   state.seed = config_.train.seed;
   state.config = to_yaml(config_);
-  state.plan = to_json(plan_, config_.model);
+  state.plan = to_json(parts_.plan, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
   state.evaluations = evaluations_.text();
   write_or_go_on(progress.step, [&] {
-    locks_.reserve("checkpoint.directory", config_.checkpoint.directory);
+    parts_.locks.reserve("checkpoint.directory", config_.checkpoint.directory);
     save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
                     config_.checkpoint.keep, state, trainer_.shards());
   });

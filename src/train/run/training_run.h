@@ -4,7 +4,6 @@
 #include "dlrm/train/evaluation.h"
 #include "dlrm/train/gpu_use.h"
 #include "dlrm/train/run_directory.h"
-#include "dlrm/train/step_ahead.h"
 #include "dlrm/train/stop_signal.h"
 #include "dlrm/train/trainer.h"
 
@@ -32,14 +31,26 @@ class WatchdogPause {
 bool is_enough(const EvaluationHistory& evaluations, const EvalConfig& config,
                const Log* log = nullptr);
 
+/// What a run works with.
+struct RunParts {
+  Context& context;
+  World& world;
+  JobLocks& locks;
+  const RunConfig& config;
+  const Plan& plan;
+  Trainer& trainer;
+  RunDirectory& directory;
+  const BatchSource& train;
+  const BatchSource* test;  ///< null: no evaluation
+  EvaluationHistory& evaluations;
+  int threads;
+};
+
 /// The loop of a run: steps, evaluations, checkpoints, stopping. train() saves the checkpoints of
 /// every_steps and keep_best. run_training() saves those of at_end and of a request to stop.
 class TrainingRun {
  public:
-  /// If `test` is null, there is no evaluation.
-  TrainingRun(Context& context, World& world, JobLocks& locks, const RunConfig& config,
-              const Plan& plan, Trainer& trainer, RunDirectory& directory, const BatchSource& train,
-              const BatchSource* test, EvaluationHistory& evaluations, int threads);
+  explicit TrainingRun(const RunParts& parts);
 
   /// Trains from `progress.step` to `total` steps, until `stop` is requested, or until an
   /// evaluation ends training (eval.stop_at_auc, eval.patience).
@@ -67,23 +78,17 @@ class TrainingRun {
   template <class Write>
   void write_or_go_on(int64_t step, const Write& write);
   void evaluate_if_due(RunProgress& progress, int64_t total, const StopSignal& stop);
-  StepResult run_step(const RunProgress& progress, const StopSignal& stop, const NextBatch& next);
   int64_t boundary_after(int64_t step, int64_t total) const;
   void restart_gpu_figures();
   /// By this rank, since the start.
   SentBytes sent_bytes() const;
 
+  const RunParts parts_;
   Context& context_;
-  World& world_;
-  JobLocks& locks_;
   const RunConfig& config_;
-  const Plan& plan_;
   Trainer& trainer_;
-  const BatchSource& train_;
-  const BatchSource* test_;
   EvaluationHistory& evaluations_;
   StepReports reports_;
-  const int threads_;
   GpuUse gpu_;
   SlicedResult slices_;
   SentBytes evaluations_sent_;  // since training began

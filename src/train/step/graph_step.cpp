@@ -23,20 +23,19 @@ GraphStep::GraphStep(Context& context, ShardedEmbeddings& embeddings, TrainingSt
     : context_(context),
       embeddings_(embeddings),
       step_(step),
-      eager_(step),
       graphs_(context, recordings(routing_depth)),
       trial_steps_(trial_steps(routing_depth)) {}
 
-void GraphStep::run(const PendingBatch& batch, const StepOptimizers& now) {
+void GraphStep::train(const PendingBatch& batch, const StepOptimizers& now) {
   if (gave_up_ || !step_.views_fit(batch.global_size)) {
-    eager_.run(batch, now);
+    step_.train(batch, now);
   } else {
-    run_recorded(batch, now);
+    train_recorded(batch, now);
   }
   count_step();
 }
 
-void GraphStep::run_recorded(const PendingBatch& batch, StepOptimizers now) {
+void GraphStep::train_recorded(const PendingBatch& batch, StepOptimizers now) {
   const Span span(context_.trace, "recorded");
   embeddings_.await_ids();  // the host waits, so it is no part of a recording
   key_ = {static_cast<uint64_t>(batch.global_size), static_cast<uint64_t>(batch.local_size()),

@@ -2,30 +2,32 @@
 #include <cstdint>
 
 #include "step_graphs.h"
-#include "step_runner.h"
+#include "training_step.h"
 
 namespace dlrm {
 
 /// Records steps whose sizes and addresses recur as graphs and replays them. The results are
 /// bitwise the same, with less work for the host. Other steps run eagerly. If none of about the
 /// first 50 steps recurs, all later steps run eagerly. The log reports that once.
-class GraphStep final : public StepRunner {
+class GraphStep {
  public:
   /// `routing_depth` is the number of batches routed ahead. The number of recordings depends on it.
   GraphStep(Context& context, ShardedEmbeddings& embeddings, TrainingStep& step, int routing_depth);
 
-  void run(const PendingBatch& batch, const StepOptimizers& now) override;
-  int64_t replayed() const override { return graphs_.launched() / 2; }
-  ShardedEmbeddings::Traffic replayed_traffic() const override { return replayed_traffic_; }
+  /// See TrainingStep::train().
+  void train(const PendingBatch& batch, const StepOptimizers& now);
+  /// Steps replayed so far.
+  int64_t replayed() const { return graphs_.launched() / 2; }
+  /// Bytes that replayed steps sent, which ShardedEmbeddings::traffic() does not count.
+  ShardedEmbeddings::Traffic replayed_traffic() const { return replayed_traffic_; }
 
  private:
-  void run_recorded(const PendingBatch& batch, StepOptimizers now);
+  void train_recorded(const PendingBatch& batch, StepOptimizers now);
   void count_step();
 
   Context& context_;
   ShardedEmbeddings& embeddings_;
   TrainingStep& step_;
-  EagerStep eager_;
   StepGraphs graphs_;
   const int64_t trial_steps_;
   StepGraphs::Key key_;

@@ -45,8 +45,7 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
       bad_ids_(std::make_unique<BadIdReport>(context, config.model)),
       status_(std::make_unique<StepStatus>(context, model_, *bad_ids_,
                                            [this] { return first_bad_row(shards()); })),
-      step_(std::make_unique<TrainingStep>(context, embeddings_, model_, *status_, *bad_ids_)),
-      runner_(std::make_unique<EagerStep>(*step_)) {
+      step_(std::make_unique<TrainingStep>(context, embeddings_, model_, *status_, *bad_ids_)) {
   embeddings_.pool_into(model_.place_of_embeddings());
   embeddings_.read_gradients_from(model_.place_of_gradients());
   const View<float> joined = model_.parameters().joined();
@@ -73,23 +72,20 @@ void Trainer::initialise_dense() {
 }
 
 void Trainer::use_graphs(bool yes) {
+  graphs_.reset();
   // A recording cannot contain exchanges that involve the host.
-  if (yes && context_.device.can_capture() && !context_.device_comm().blocks_host()) {
-    runner_ = std::make_unique<GraphStep>(context_, embeddings_, *step_, config_.batches_ahead());
-    embeddings_.keep_sizes();
-  } else {
-    runner_ = std::make_unique<EagerStep>(*step_);
-  }
+  if (!yes || !context_.device.can_capture() || context_.device_comm().blocks_host()) return;
+  graphs_ = std::make_unique<GraphStep>(context_, embeddings_, *step_, config_.batches_ahead());
+  embeddings_.keep_sizes();
 }
 
-int64_t Trainer::steps_replayed() const { return runner_->replayed(); }
+int64_t Trainer::steps_replayed() const { return graphs_ ? graphs_->replayed() : 0; }
 void Trainer::time_stages() { step_->time_stages(); }
 void Trainer::finish_stages() { step_->finish_stages(); }
-bool Trainer::runs_asynchronously() const { return context_.device.asynchronous(); }
 
 ShardedEmbeddings::Traffic Trainer::traffic() const {
   ShardedEmbeddings::Traffic all = embeddings_.traffic();
-  all += runner_->replayed_traffic();
+  if (graphs_) all += graphs_->replayed_traffic();
   return all;
 }
 
@@ -109,19 +105,31 @@ void Trainer::drop_routed() {
   }
 }
 
-void Trainer::start_step(int64_t step, bool stop_requested) {
-  DLRM_CHECK(!queue_->empty(), "step {} before its batch was routed", step);
-  const PendingBatch& batch = queue_->front();
-  status_->begin(batch.global_size, batch.dropped, stop_requested);
-  runner_->run(batch, optimizers_at(config_.train, step, model_.parameters().skip_update_flag(),
-                                    status_->bad_update()));
+void Trainer::route_ahead(const NextBatch& next) {
+  while (next && routed() <= config_.batches_ahead()) {
+    const Batch* batch = next();
+    if (!batch) return;
+    route(*batch);
+  }
+}
+
+void Trainer::end_batch() {
   embeddings_.drop();
   queue_->pop();
 }
 
-StepResult Trainer::finish_step() {
+StepResult Trainer::step(int64_t step, bool stop_requested, const NextBatch& next) {
+  route_ahead(next);
+  DLRM_CHECK(!queue_->empty(), "step {} before its batch was routed", step);
+  const PendingBatch& batch = queue_->front();
+  status_->begin(batch.global_size, batch.dropped, stop_requested);
+  const StepOptimizers now = optimizers_at(
+      config_.train, step, model_.parameters().skip_update_flag(), status_->bad_update());
+  graphs_ ? graphs_->train(batch, now) : step_->train(batch, now);
+  end_batch();
   // A synchronous device has finished the status in TrainingStep::train().
-  if (runs_asynchronously()) {
+  if (context_.device.asynchronous()) {
+    route_ahead(next);
     const Span span(context_.trace, "device");
     status_->send(step_->progress());
     status_->finish();
@@ -130,19 +138,16 @@ StepResult Trainer::finish_step() {
   return status_->result();
 }
 
-void Trainer::start_infer(TargetList& targets) {
+void Trainer::infer(std::vector<float>& probabilities, TargetList& targets, const NextBatch& next) {
+  route_ahead(next);
   const PendingBatch& batch = queue_->front();
+  const size_t before = probabilities.size(), samples = batch.targets.size();
   step_->infer(batch);
   model_.start_probabilities();
-  inferred_ = batch.targets.size();
   targets.append(batch.host_targets);
-  embeddings_.drop();
-  queue_->pop();
-}
-
-void Trainer::finish_infer(std::vector<float>& probabilities) {
-  const size_t before = probabilities.size();
-  probabilities.resize(before + inferred_);
+  end_batch();
+  if (context_.device.asynchronous()) route_ahead(next);
+  probabilities.resize(before + samples);
   model_.finish_probabilities(View<float>(probabilities).subspan(before), step_->progress());
   status_->check_own_ids();
 }

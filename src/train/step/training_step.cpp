@@ -25,12 +25,14 @@ void TrainingStep::stage(StageClock* clock, const char* name, const Work& work) 
   if (clock) clock->end();
 }
 
-/// `launch` runs its argument at once, unless the step is recorded or replayed as a graph.
 /// The clock is null unless a GPU's stages are timed.
 void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
                          const LaunchHalf& launch) {
   StageClock* clock = clock_.get();
-  launch(StepHalf::kForward, [&] {
+  const auto half = [&](StepHalf which, const auto& work) {
+    launch ? launch(which, work) : work();
+  };
+  half(StepHalf::kForward, [&] {
     forward(batch, clock, /*trains=*/true);
     stage(clock, "loss", [&] {
       model_.loss(batch.targets, batch.global_size);
@@ -38,9 +40,9 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
     });
   });
   model_.mark_loss();
-  // On an asynchronous device the host does not know the loss yet. Trainer::finish_step() sends it.
+  // On an asynchronous device the host does not know the loss yet. Trainer::step() sends it.
   if (!asynchronous_) status_.send(progress_);
-  launch(StepHalf::kBackward, [&] {
+  half(StepHalf::kBackward, [&] {
     // On one CPU rank backward also updates the weights. So the loss is checked before it.
     if (model_.parameters().begin_fused_update(now.dense)) status_.finish();
     stage(clock, "backward", [&] {

@@ -29,8 +29,9 @@ class TrainingStep {
                BadIdReport& bad_ids);
 
   /// Trains on the oldest routed batch, whose dense part is `batch`. On a device that runs
-  /// asynchronously the work is queued and the status is not sent yet.
-  void train(const PendingBatch& batch, const StepOptimizers& now, const LaunchHalf& launch);
+  /// asynchronously the work is queued and the status is not sent yet. Without `launch` the work of
+  /// both halves is done at once.
+  void train(const PendingBatch& batch, const StepOptimizers& now, const LaunchHalf& launch = {});
   /// Runs only the forward pass, up to the logits.
   void infer(const PendingBatch& batch) { forward(batch, nullptr, /*trains=*/false); }
 

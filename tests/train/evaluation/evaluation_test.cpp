@@ -14,17 +14,15 @@ TEST(Evaluation, TakesEverySampleOnce) {
   RunConfig c = odd_model();
   for (const int64_t samples : {44, 50}) {
     c.data.synthetic.samples = samples;
-    for (const int ranks : {1, 3}) {
+    for (const auto& [ranks, depth] : {std::pair{1, 0}, {1, 1}, {3, 0}, {3, 1}}) {
+      c.routing.depth = depth;
       run_on_threads(ranks, [&](Communicator& comm) {
         TestRank rank(comm, c);
-        Trainer trainer(rank.context, *rank.ops, c, make_plan(c, ranks), true);
-        const auto source = make_batch_source(c, Split::kTrain, comm.rank(), ranks);
-        const StopSignal stop;
-        for (const int depth : {0, 1}) {
-          const auto result = evaluate(rank.context, trainer, *source, c.data, depth, stop);
-          ASSERT_TRUE(result.has_value());
-          EXPECT_EQ(result->samples, samples) << ranks << " ranks";
-        }
+        Trainer trainer(rank.context, *rank.ops, c, make_plan(c, comm.size()), true);
+        const auto source = make_batch_source(c, Split::kTrain, comm.rank(), comm.size());
+        const auto result = evaluate(rank.context, trainer, *source, c.data, StopSignal());
+        ASSERT_TRUE(result.has_value());
+        EXPECT_EQ(result->samples, samples) << comm.size() << " ranks";
       });
     }
   }
@@ -33,14 +31,14 @@ TEST(Evaluation, TakesEverySampleOnce) {
 TEST(Evaluation, GivesEachBatchsOwnPredictionsAndNotesItsIds) {
   RunConfig c = odd_model();
   c.data.synthetic.samples = 50;
-  c.routing.depth = 2;
   const auto comm = make_self_comm();
-  TestRank rank(*comm, c);
-  Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 1), true);
   const auto source = make_batch_source(c, Split::kTrain, 0, 1);
   const StopSignal stop;
   std::vector<float> first;
   for (const int depth : {0, 2}) {
+    c.routing.depth = depth;
+    TestRank rank(*comm, c);
+    Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 1), true);
     std::vector<int64_t> sizes;
     std::vector<float> p;
     TargetList targets;
@@ -55,7 +53,7 @@ TEST(Evaluation, GivesEachBatchsOwnPredictionsAndNotesItsIds) {
     };
     EvaluationSlices slices(c.model, "left");
     const auto result =
-        evaluate(rank.context, trainer, *source, c.data, depth, stop, take, &slices);
+        evaluate(rank.context, trainer, *source, c.data, stop, take, &slices);
     ASSERT_TRUE(result.has_value());
     EXPECT_EQ(sizes, (std::vector<int64_t>{22, 22, 6}));
     const EvalResult expected = evaluate_metrics(*comm, p, targets.view());
