@@ -146,7 +146,7 @@ struct Updates {
   Array<char> gradients;
   std::vector<IdGroup> groups;
   std::vector<BagGradient> bags;
-  std::vector<ShardUpdate> shards;
+  std::vector<UpdatedShard> shards;
 
   Updates(KernelClock& clock, const Shape& s, const Tables& tables, const Ids& ids) {
     const int64_t columns = s.tables() * s.width;
@@ -166,7 +166,7 @@ struct Updates {
     for (size_t t = 0; t < groups.size(); ++t) {
       const auto before = static_cast<size_t>(s.ids_before(static_cast<int64_t>(t)));
       const auto part = static_cast<size_t>(s.ids(static_cast<int64_t>(t)));
-      ShardUpdate shard;
+      UpdatedShard shard;
       shard.table = tables.table(static_cast<int64_t>(t));
       shard.groups = {&groups[t], 1};
       shard.gradients = {&bags[t], 1};

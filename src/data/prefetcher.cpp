@@ -23,9 +23,9 @@ class Prefetcher::Impl {
 namespace {
 
 /// The caller's thread loads each batch when it is asked for.
-class InTurn final : public Prefetcher::Impl {
+class OnDemand final : public Prefetcher::Impl {
  public:
-  InTurn(const BatchSource& source, int64_t first, int64_t last)
+  OnDemand(const BatchSource& source, int64_t first, int64_t last)
       : source_(source), next_(first), last_(last) {}
 
   const Batch* next() override {
@@ -162,7 +162,7 @@ class Ahead final : public Prefetcher::Impl {
 Prefetcher::Prefetcher(const BatchSource& source, int64_t first, int64_t last, int workers,
                        int depth) {
   if (workers <= 0) {
-    impl_ = std::make_unique<InTurn>(source, first, last);
+    impl_ = std::make_unique<OnDemand>(source, first, last);
   } else {
     impl_ = std::make_unique<Ahead>(source, first, last, workers, depth);
   }

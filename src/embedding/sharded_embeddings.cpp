@@ -10,7 +10,7 @@
 #include "routing/router.h"
 #include "side_stream.h"
 #include "tables/local_tables.h"
-#include "update/shard_updates.h"
+#include "update/row_updates.h"
 
 namespace dlrm {
 namespace {
@@ -78,7 +78,7 @@ struct ShardedEmbeddings::Parts {
   std::unique_ptr<BagPooling> pooling;
   BagLookup bag_lookup;
   ReplicaUpdates replicas;
-  ShardUpdates shards;
+  RowUpdates shards;
   Array<float> de;
   Matrix de_place;  // instead of `de`, if it has data
   std::vector<IdCheck> checks;

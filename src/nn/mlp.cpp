@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dlrm/nn/row_stride.h"
+#include "dlrm/nn/matrix_stride.h"
 
 namespace dlrm {
 namespace {
@@ -32,7 +32,7 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
         parameters.add(layer.path + "/bias", out, 0, std::sqrt(1.0 / static_cast<double>(out)));
     layer.outputs = out;
     layer.act = i + 1 == sizes.size() ? last_act : act;
-    layer.stride = row_stride(context.device, out);
+    layer.stride = matrix_stride(context.device, out);
     const size_t bytes = static_cast<size_t>(max_batch * layer.stride) * size_of(compute);
     layer.output = Buffer(context.device, bytes, "activations");
     if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
@@ -48,7 +48,7 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
       layer.gradient = Buffer(context.device, bytes, "activation gradients");
     }
     layers_.push_back(std::move(layer));
-    if (i > 0) widest = std::max(widest, row_stride(context.device, in));
+    if (i > 0) widest = std::max(widest, matrix_stride(context.device, in));
     in = out;
   }
   if (keeps_gradients) return;

@@ -4,7 +4,7 @@
 
 #include "dlrm/core/random.h"
 #include "dlrm/device/transfer.h"
-#include "dlrm/nn/row_stride.h"
+#include "dlrm/nn/matrix_stride.h"
 #include "dlrm/wire/gradient_buckets.h"
 
 namespace dlrm {
@@ -28,7 +28,7 @@ Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType com
 
 int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
   DLRM_CHECK(values_.size() == 0, "{} added after allocate()", path);
-  const int64_t stride = cols ? row_stride(context_.device, cols) : 1;
+  const int64_t stride = cols ? matrix_stride(context_.device, cols) : 1;
   tensors_.push_back({std::move(path), rows, cols, deviation, size_, stride});
   size_ += aligned(tensors_.back().size());
   return static_cast<int>(tensors_.size()) - 1;

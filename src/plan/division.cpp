@@ -27,7 +27,7 @@ Divisions::Divisions(const RunConfig& config, const TableConfig& table, const Co
   const int64_t most =
       whole_ ? 1 : std::clamp<int64_t>(table.dim / limits.narrowest, 1, cost.world());
   const auto stride = [&](int64_t width) {
-    return static_cast<double>(row_stride(width, table.dtype));
+    return static_cast<double>(table_stride(width, table.dtype));
   };
   // Of several numbers with the same widest part, the least is enough.
   for (int64_t columns = 1; columns <= most; ++columns) {

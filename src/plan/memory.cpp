@@ -90,7 +90,7 @@ bool travels_by_pairs(const RunConfig& config, const TableConfig& table, int wor
          replicates_by_pairs(table, config.train.global_batch_size, world);
 }
 
-int64_t row_stride(int64_t width, DType type) {
+int64_t table_stride(int64_t width, DType type) {
   const auto element = static_cast<int64_t>(size_of(type));
   const int64_t bytes = width * element;
   const int64_t padded = bytes <= 64
@@ -100,12 +100,12 @@ int64_t row_stride(int64_t width, DType type) {
 }
 
 double row_bytes(const TableConfig& table, int64_t rows, int64_t width) {
-  return real(rows) * real(row_stride(width, table.dtype)) * real(size_of(table.dtype));
+  return real(rows) * real(table_stride(width, table.dtype)) * real(size_of(table.dtype));
 }
 
 double state_bytes(OptimizerRule rule, int64_t rows, int64_t width) {
   const OptimizerTraits& traits = traits_of(rule);
-  const int64_t stride = traits.rowwise() ? 1 : row_stride(width, DType::kFloat32);
+  const int64_t stride = traits.rowwise() ? 1 : table_stride(width, DType::kFloat32);
   return 4.0 * traits.state_count() * real(rows) * real(stride);
 }
 

@@ -16,7 +16,7 @@ bool plans_for_gpu(const RunConfig& config);
 /// True if gradients of a data-parallel table are sent as pairs. On a GPU all rows are sent.
 bool travels_by_pairs(const RunConfig& config, const TableConfig& table, int world);
 
-/// Rows of a shard of `rows` x `width`: rows · row_stride elements.
+/// Rows of a shard of `rows` x `width`: rows · table_stride elements.
 double row_bytes(const TableConfig& table, int64_t rows, int64_t width);
 
 /// The optimizer state of these rows in fp32, padded in the same way.

@@ -34,7 +34,7 @@ Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType typ
     table.rows.type = stored_type(type, config.dtype);
     table.rows.rows = config.rows;
     table.rows.width = config.dim;
-    table.rows.stride = row_stride(config.dim, table.rows.type);
+    table.rows.stride = table_stride(config.dim, table.rows.type);
     if (type == TableType::kInt8) table.int8_row_bytes = int8_row_bytes(config.dim);
     for (const FeatureConfig& feature : config.features) {
       features_.push_back({tables_.size(), feature.pooling == Pooling::kMean, width_});

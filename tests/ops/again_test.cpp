@@ -38,7 +38,7 @@ struct Shards {
   std::vector<IdGroup> groups[2];
   std::vector<BagGradient> parts[2];
   RunSpace spaces[2];
-  std::vector<ShardUpdate> shards;
+  std::vector<UpdatedShard> shards;
 
   Shards(int64_t n, DType type)
       : bags{Bags::random(n, 40, 2, 1), Bags::random(n / 2 + 1, 40, 3, 2, false, true),

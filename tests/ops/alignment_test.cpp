@@ -299,7 +299,7 @@ TEST_P(Alignment, OfRowsThatAreLookedUpIsFree) {
       std::vector<int64_t> r = rows, s = starts, n = count;
       std::vector<Occurrence> k = occurrences;
       const BagGradient gradient{f[0].floats(), nullptr};
-      const ShardUpdate table{{}, {}, {&gradient, 1}, {r, s, k, n}};
+      const UpdatedShard table{{}, {}, {&gradient, 1}, {r, s, k, n}};
       const TableGradients to{f[1].floats(), {f[2].floats().data, 7}};
       o.sum_table_gradients({&table, 1}, {&to, 1});
     });

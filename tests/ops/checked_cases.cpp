@@ -248,7 +248,7 @@ struct TwoFeatures {
     }
   }
   void group() { Machine().reference()->group_rows(groups, 6, space.runs()); }
-  ShardUpdate shard(const RowTable& of) { return {of, groups, gradients, space.runs()}; }
+  UpdatedShard shard(const RowTable& of) { return {of, groups, gradients, space.runs()}; }
 };
 
 void add_lookups(Cases& all) {
@@ -284,7 +284,7 @@ void add_lookups(Cases& all) {
                      of[1].ids[0][1] = 3;
                      Cells rows[2] = {cells(6, 3, 23), cells(6, 3, 24)};
                      std::vector<float> touched[2] = {std::vector<float>(6), std::vector<float>(6)};
-                     std::vector<ShardUpdate> from;
+                     std::vector<UpdatedShard> from;
                      std::vector<TableGradients> to;
                      for (size_t i = 0; i < 2; ++i) {
                        of[i].group();
@@ -303,7 +303,7 @@ void add_lookups(Cases& all) {
                    of[1].ids[0][1] = 3;
                    RowTable six;
                    six.rows = 6;
-                   const ShardUpdate shards[] = {of[0].shard(six), of[1].shard(six)};
+                   const UpdatedShard shards[] = {of[0].shard(six), of[1].shard(six)};
                    ops.group_rows_of(shards, [] {});
                  }});
   all.push_back({"row_square_sums", [](Ops& ops) {
@@ -361,7 +361,7 @@ void add_updates(Cases& all) {
                    TwoFeatures of[2] = {TwoFeatures(DType::kFloat32), TwoFeatures(DType::kFloat32)};
                    of[1].ids[0][1] = 3;
                    Table tables[2] = {table(DType::kFloat32, 1), table(DType::kFloat32, 5)};
-                   std::vector<ShardUpdate> shards;
+                   std::vector<UpdatedShard> shards;
                    for (size_t i = 0; i < 2; ++i) {
                      of[i].group();
                      shards.push_back(of[i].shard(tables[i].rows(step.rule)));

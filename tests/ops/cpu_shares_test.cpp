@@ -39,7 +39,7 @@ struct RowsOf {
     Machine().reference()->group_rows({&group, 1}, first + count + 1, space.runs());
   }
   RowsOf(const RowsOf&) = delete;
-  ShardUpdate of(const RowTable& table) { return {table, {&group, 1}, {&part, 1}, space.runs()}; }
+  UpdatedShard of(const RowTable& table) { return {table, {&group, 1}, {&part, 1}, space.runs()}; }
 };
 
 /// The last shard updates the last rows of the first one again. Its work is behind that of all
@@ -51,9 +51,9 @@ TEST(CpuShares, FollowTheOrderOfTablesIfOneThreadTakesThemAll) {
   Table shared[] = {alone[0], alone[1]};
   RowsOf first(0, 900, 16, 3), other(0, 300, 40, 4), again(700, 200, 16, 5);
   const auto update = [&](Table* tables, int threads, int& progress) {
-    const ShardUpdate shards[] = {first.of(tables[0].rows(step.rule)),
-                                  other.of(tables[1].rows(step.rule)),
-                                  again.of(tables[0].rows(step.rule))};
+    const UpdatedShard shards[] = {first.of(tables[0].rows(step.rule)),
+                                   other.of(tables[1].rows(step.rule)),
+                                   again.of(tables[0].rows(step.rule))};
     machine.cpu({"", threads})->embedding_bag_updates(step, shards, [&] { ++progress; });
   };
   int progress = 0;
@@ -98,7 +98,7 @@ TEST(CpuShares, OfWideRowsThatOccurOftenStayInTheirMemory) {
                    Table(3, widths.second, DType::kFloat32, 4)};
     Table want[] = {got[0], got[1]};
     const auto update = [&](Ops& by, Table* tables) {
-      const ShardUpdate shards[] = {wide.of(tables[0].rows()), narrow.of(tables[1].rows())};
+      const UpdatedShard shards[] = {wide.of(tables[0].rows()), narrow.of(tables[1].rows())};
       by.embedding_bag_updates(step, shards, [] {});
     };
     update(*ops, got);
@@ -188,7 +188,7 @@ TEST(CpuParts, OfLongRunsSumTheBitsOfOneThreadInEveryCall) {
                                    Cells(c.once + c.often, c.width)};
       ops.embedding_bag_backward(space.runs(), gradients, sums.first.floats());
       std::vector<float> touched(static_cast<size_t>(c.once + c.often));
-      const ShardUpdate from{{}, groups, gradients, space.runs()};
+      const UpdatedShard from{{}, groups, gradients, space.runs()};
       const TableGradients to{sums.second.floats(), touched};
       ops.sum_table_gradients({&from, 1}, {&to, 1});
       EXPECT_TRUE(sums.first.same_bits(sums.second));

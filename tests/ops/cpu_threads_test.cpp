@@ -304,7 +304,7 @@ struct WorkBags {
   void sort() {
     Machine().reference()->group_rows({&group, 1}, table.weights.rows(), space.runs());
   }
-  ShardUpdate shard(OptimizerRule rule) {
+  UpdatedShard shard(OptimizerRule rule) {
     return {table.rows(rule), {&group, 1}, {&gradient, 1}, space.runs()};
   }
 };
@@ -347,7 +347,7 @@ void CpuThreads::add_lookups() {
     of.sort();
     Drawn rows(n, 8);
     std::vector<float> touched(static_cast<size_t>(n));
-    const ShardUpdate from = of.shard(OptimizerRule::kSgd);
+    const UpdatedShard from = of.shard(OptimizerRule::kSgd);
     const TableGradients to{rows.floats(), touched};
     ops.sum_table_gradients({&from, 1}, {&to, 1});
   });
@@ -371,7 +371,7 @@ void CpuThreads::add_groups() {
   }
   const auto shards = [](Ops& ops, size_t count, int64_t ids) {
     std::deque<WorkBags> all;
-    std::vector<ShardUpdate> list;
+    std::vector<UpdatedShard> list;
     for (size_t i = 0; i < count; ++i) {
       list.push_back(all.emplace_back(ids + 8 * (i == 1), 1, 0).shard(OptimizerRule::kSgd));
     }
@@ -401,7 +401,7 @@ void CpuThreads::add_updates() {
   });
   const auto shards = [](Ops& ops, std::vector<std::pair<int64_t, int64_t>> rows, bool skip) {
     std::deque<WorkBags> all;
-    std::vector<ShardUpdate> list;
+    std::vector<UpdatedShard> list;
     OptimizerStep step = step_of(OptimizerRule::kAdagrad);
     const float skips = 1;
     if (skip) step.skip_update = &skips;

@@ -96,7 +96,7 @@ struct Shard {
                Cells::random(count / 2, table.weights.cols(), seed + 3, DType::kFloat32,
                              seed % 4 == 3 ? 3 : 4)},
         space(bags[0].nnz() + bags[1].nnz()) {}
-  ShardUpdate update(OptimizerRule rule) {
+  UpdatedShard update(OptimizerRule rule) {
     groups = {bags[0].group(), bags[1].group()};
     gradients.clear();
     for (size_t g = 0; g < 2; ++g) {
@@ -147,14 +147,14 @@ const std::vector<Shard>& rounded_shards(DType type) {
   return type == DType::kFloat32 ? wide : narrow;
 }
 
-std::vector<ShardUpdate> updates_of(std::vector<Shard>& list, OptimizerRule rule) {
-  std::vector<ShardUpdate> updates;
+std::vector<UpdatedShard> updates_of(std::vector<Shard>& list, OptimizerRule rule) {
+  std::vector<UpdatedShard> updates;
   for (Shard& s : list) updates.push_back(s.update(rule));
   return updates;
 }
 
 void update(Ops& ops, const OptimizerStep& step, std::vector<Shard>& list) {
-  const std::vector<ShardUpdate> updates = updates_of(list, step.rule);
+  const std::vector<UpdatedShard> updates = updates_of(list, step.rule);
   ops.group_rows_of(updates, [] {});
   ops.embedding_bag_updates(step, updates, [] {});
 }
@@ -201,7 +201,7 @@ TEST_P(EmbeddingBits, GradientsInBf16SumToThoseOfTheSameNumbersInFp32) {
     const int64_t rows = narrow[s].table.weights.rows(), width = narrow[s].table.weights.cols();
     std::vector<Cells> sums;
     for (Shard* shard : {&narrow[s], &wide[s]}) {
-      const ShardUpdate u = shard->update(OptimizerRule::kSgd);
+      const UpdatedShard u = shard->update(OptimizerRule::kSgd);
       ops->group_rows_of({&u, 1}, [] {});
       Cells all(rows, width);
       std::vector<float> touched(static_cast<size_t>(rows));
@@ -234,7 +234,7 @@ TEST_P(EmbeddingBits, ShardsWithoutIdsHaveNoRuns) {
 
 TEST_P(EmbeddingBits, SegmentsHoldOnlyTheIdsWithinACapacity) {
   Shard shard(Table(30, 4, DType::kFloat32, 1), 40, false, 3), want = shard;
-  ShardUpdate wide = shard.update(OptimizerRule::kSgd);
+  UpdatedShard wide = shard.update(OptimizerRule::kSgd);
   RunSpace space(shard.bags[0].nnz() + shard.bags[1].nnz() + 3000);
   for (IdGroup& g : shard.groups) g.capacity += 1500;
   wide.runs = space.runs();
@@ -257,8 +257,8 @@ TEST_P(EmbeddingBits, ASetFlagSkipsTheUpdate) {
       list.emplace_back(Table(9, 5, DType::kFloat32, 1), 2500, true, 2);
       list.emplace_back(Table(60, 8, DType::kFloat32, 3), 40, false, 4);  // no long runs
       const Table before[] = {list[0].table, list[1].table};
-      std::vector<ShardUpdate> updates = updates_of(list, step.rule);
-      for (ShardUpdate& u : updates) u.table.on_host = on_host;
+      std::vector<UpdatedShard> updates = updates_of(list, step.rule);
+      for (UpdatedShard& u : updates) u.table.on_host = on_host;
       ops->group_rows_of(updates, [] {});
       ops->embedding_bag_updates(step, updates, [] {});
       for (size_t s = 0; s < 2; ++s) EXPECT_TRUE(list[s].table.same_bits(before[s])) << s;
@@ -305,7 +305,7 @@ TEST_P(GpuStep, RowsOfHostAndDeviceMemoryAreUpdatedTogetherWithTheSameBits) {
   for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> mixed = shards(), apart = mixed;
     const auto run = [&](std::vector<Shard>& list, size_t hosts) {
-      std::vector<ShardUpdate> updates = updates_of(list, step.rule);
+      std::vector<UpdatedShard> updates = updates_of(list, step.rule);
       for (size_t s = 0; s < updates.size(); ++s) updates[s].table.on_host = s % 3 < hosts;
       ops->group_rows_of(updates, [] {});
       return kernels_of([&] { ops->embedding_bag_updates(step, updates, [] {}); });

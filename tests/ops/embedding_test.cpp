@@ -358,7 +358,7 @@ TEST_P(Embedding, ShardsWithoutIdsAreLeftOut) {
     std::vector<Table> tables;
     std::deque<Backward> batches;
     std::deque<std::array<IdGroup, 2>> groups;
-    std::vector<ShardUpdate> shards;
+    std::vector<UpdatedShard> shards;
     for (size_t i = 0; i < std::size(bags); ++i) {
       tables.emplace_back(20, 8, DType::kFloat32, static_cast<unsigned>(i));
     }

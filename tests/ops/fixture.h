@@ -23,7 +23,7 @@ namespace dlrm {
 inline constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 /// One execution to test: an instruction set and a number of threads, or a GPU.
-struct Execution {
+struct OpsExecution {
   std::string isa;
   int threads = 1;
   bool guarded = false;  ///< arguments end at pages that cannot be accessed
@@ -36,14 +36,14 @@ struct Machine {
   std::shared_ptr<Device> device = make_cpu_device();
   std::unique_ptr<Stream> stream = device->make_stream();
 
-  std::unique_ptr<Ops> run_as(const Execution& e) const {
+  std::unique_ptr<Ops> run_as(const OpsExecution& e) const {
     return e.gpu() ? gpu() : e.guarded ? guarded(e) : cpu(e);
   }
-  std::unique_ptr<Ops> cpu(const Execution& e) const {
+  std::unique_ptr<Ops> cpu(const OpsExecution& e) const {
     return make_cpu_ops(*device, *stream, e.threads, e.isa);
   }
   /// The CPU's execution on copies of arguments in guarded memory.
-  static std::unique_ptr<Ops> guarded(const Execution& e) {
+  static std::unique_ptr<Ops> guarded(const OpsExecution& e) {
     auto own = make_guarded_device(1);
     auto queue = own->make_stream();
     auto ops = make_cpu_ops(*own, *queue, e.threads, e.isa);
@@ -63,9 +63,9 @@ struct Machine {
 
 /// Executions of every instruction set of this machine and of a GPU, which have every number of
 /// threads. All of these together if DLRM_TEST_ALL is set.
-inline std::vector<Execution> executions() {
+inline std::vector<OpsExecution> executions() {
   const bool every = std::getenv("DLRM_TEST_ALL") != nullptr;
-  std::vector<Execution> all;
+  std::vector<OpsExecution> all;
   for (const char* isa : {"avx2", "avx512"}) {
     try {
       Machine().cpu({isa, 1});
@@ -82,12 +82,12 @@ inline std::vector<Execution> executions() {
 }
 
 /// The GPU's execution, if there is one.
-inline std::vector<Execution> gpus() {
+inline std::vector<OpsExecution> gpus() {
   if (cuda_device_count() == 0) return {};
   return {{"cuda", 1}};
 }
 
-inline std::string execution_name(const testing::TestParamInfo<Execution>& info) {
+inline std::string execution_name(const testing::TestParamInfo<OpsExecution>& info) {
   return info.param.isa + "_" + std::to_string(info.param.threads) +
          (info.param.guarded ? "_guarded" : "");
 }
@@ -211,7 +211,7 @@ inline testing::AssertionResult close(const Cells& got, const Cells& expected, d
 }
 
 /// Compares every execution of this machine with the reference.
-class EveryExecution : public testing::TestWithParam<Execution> {
+class EveryExecution : public testing::TestWithParam<OpsExecution> {
  protected:
   Machine machine;
   std::unique_ptr<Ops> ops = machine.run_as(GetParam());

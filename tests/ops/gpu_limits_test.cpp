@@ -124,7 +124,7 @@ TEST(GroupingLists, RefuseMoreIdsThanThereIsRoomForAndMoreBagsThanAreNumbered) {
   std::vector<int64_t> rows(9), starts(10), count(1);
   std::vector<Occurrence> occurrences(9);
   std::vector<IdGroup> groups = {{nullptr, nullptr, 3, 4}, {nullptr, nullptr, 5, 5}};
-  ShardUpdate shard;
+  UpdatedShard shard;
   shard.table.rows = 10;
   shard.groups = groups;
   shard.runs = {rows, starts, occurrences, count};
@@ -247,8 +247,8 @@ struct HotTable {
   Array<Occurrence> occurrences;
   BagGradient gradient{{pooled.data(), DType::kFloat32, 1, kWidth}, nullptr};
 
-  ShardUpdate update(bool on_host) const {
-    ShardUpdate u;
+  UpdatedShard update(bool on_host) const {
+    UpdatedShard u;
     u.table.weights = weights.data();
     u.table.rows = 2;
     u.table.width = u.table.stride = u.table.state_stride = kWidth;
@@ -274,7 +274,7 @@ class BothMemories : public OnGpu {
 
 TEST_F(BothMemories, LongRunsOfUpdatesInTurnAreSummedApart) {
   const HotTable on_host = hot_table(1), on_device = hot_table(3);
-  const std::vector<ShardUpdate> updates{on_host.update(true), on_device.update(false)};
+  const std::vector<UpdatedShard> updates{on_host.update(true), on_device.update(false)};
   const auto ops = make_cuda_ops(*device, *stream, CudaOpsOptions());
   OptimizerStep step;
   step.lr = 1;

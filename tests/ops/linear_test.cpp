@@ -286,7 +286,7 @@ TEST_P(Linear, RanksAsThreadsComputeTheResultsOfOneRank) {
 INSTANTIATE_TEST_SUITE_P(Cpu, Linear, testing::ValuesIn(executions()), execution_name);
 
 TEST(CpuOps, UseTheInstructionSetThatIsAskedFor) {
-  for (const Execution& e : executions()) {
+  for (const OpsExecution& e : executions()) {
     if (e.gpu()) continue;
     const std::string name = Machine().cpu(e)->name();
     EXPECT_EQ(name.rfind("cpu " + e.isa, 0), 0u) << name;

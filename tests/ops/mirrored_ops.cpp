@@ -170,7 +170,7 @@ class MovedOperands {
   View<const PackedList> moved(View<const PackedList> list) { return keep(packed_, list); }
   View<const IdPart> moved(View<const IdPart> list) { return keep(parts_, list); }
   View<const IdFilter> moved(View<const IdFilter> list) { return keep(filters_, list); }
-  View<const ShardUpdate> moved(View<const ShardUpdate> list) { return keep(shards_, list); }
+  View<const UpdatedShard> moved(View<const UpdatedShard> list) { return keep(shards_, list); }
 
   View<const TableGradients> moved(View<const TableGradients> list) { return keep(sums_, list); }
   View<const TableUpdate> moved(View<const TableUpdate> list) { return keep(tables_, list); }
@@ -183,7 +183,7 @@ class MovedOperands {
     f.offsets = mirror_.at(f.offsets, bags + 1);
     return f;
   }
-  ShardUpdate moved(const ShardUpdate& s) {
+  UpdatedShard moved(const UpdatedShard& s) {
     return {mirrored(mirror_, s.table), moved(s.groups), moved(s.gradients),
             mirrored(mirror_, s.runs)};
   }
@@ -206,7 +206,7 @@ class MovedOperands {
   Lists<PackedList> packed_;
   Lists<IdPart> parts_;
   Lists<IdFilter> filters_;
-  Lists<ShardUpdate> shards_;
+  Lists<UpdatedShard> shards_;
   Lists<TableGradients> sums_;
   Lists<TableUpdate> tables_;
 };

@@ -103,7 +103,7 @@ class Places {
   }
   void add(const GroupRows& o) { segments(o.runs); }
   void add(const GroupShardRows& o) {
-    for (const ShardUpdate& s : o.shards) segments(s.runs);
+    for (const UpdatedShard& s : o.shards) segments(s.runs);
   }
   void add(const EmbeddingBagBackward& o) {
     const int64_t count = o.runs.count[0];
@@ -117,7 +117,7 @@ class Places {
     rows(o.step, o.table, {o.runs.rows.begin(), o.runs.rows.begin() + o.runs.count[0]});
   }
   void add(const UpdateShards& o) {
-    for (const ShardUpdate& s : o.shards) {
+    for (const UpdatedShard& s : o.shards) {
       rows(o.step, s.table, {s.runs.rows.begin(), s.runs.rows.begin() + s.runs.count[0]});
     }
   }

@@ -196,7 +196,7 @@ TEST_F(UnreadMemory, IsAllButTheRowsThatAreUpdated) {
                                    {memory.of(std::vector<int64_t>(size + 1)), size + 1},
                                    {memory.of(std::vector<Occurrence>(size)), size},
                                    {memory.of(std::vector<int64_t>(1)), 1}};
-          const ShardUpdate shard{table(memory, c, step.rule), groups, gradients, runs};
+          const UpdatedShard shard{table(memory, c, step.rule), groups, gradients, runs};
           run.group_rows_of({&shard, 1}, [] {});
           run.embedding_bag_updates(step, {&shard, 1}, [] {});
           stream->synchronize();

@@ -14,7 +14,7 @@ struct WholeTables {
   std::deque<Backward> batches;
   std::deque<Cells> sums;
   std::vector<std::vector<float>> touched;
-  std::vector<ShardUpdate> updates;
+  std::vector<UpdatedShard> updates;
   std::vector<TableGradients> gradients;
 
   explicit WholeTables(Ops& ops) {

@@ -106,7 +106,7 @@ TEST(EvenPlans, CutNoLargeTableIntoPaddedRows) {
     const TableConfig& table = made.config.model.tables[static_cast<size_t>(shard.table)];
     if (table.name != "shared3") continue;
     const int64_t width = shard.columns.size();
-    EXPECT_EQ(row_stride(width, table.dtype), width);
+    EXPECT_EQ(table_stride(width, table.dtype), width);
   }
   EXPECT_LE(plan_ratios(made.config, made.plan, made.options).memory, 1.4);
 }

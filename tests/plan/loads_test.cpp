@@ -7,14 +7,14 @@ namespace dlrm::plan_test {
 namespace {
 
 TEST(RowStride, StridesArePowersOfTwoUpTo64BytesThenMultiplesOf64) {
-  EXPECT_EQ(row_stride(1, DType::kFloat32), 1);
-  EXPECT_EQ(row_stride(3, DType::kFloat32), 4);
-  EXPECT_EQ(row_stride(9, DType::kFloat32), 16);
-  EXPECT_EQ(row_stride(16, DType::kFloat32), 16);
-  EXPECT_EQ(row_stride(17, DType::kFloat32), 32);
-  EXPECT_EQ(row_stride(33, DType::kFloat32), 48);
-  EXPECT_EQ(row_stride(33, DType::kBFloat16), 64);
-  EXPECT_EQ(row_stride(5, DType::kBFloat16), 8);
+  EXPECT_EQ(table_stride(1, DType::kFloat32), 1);
+  EXPECT_EQ(table_stride(3, DType::kFloat32), 4);
+  EXPECT_EQ(table_stride(9, DType::kFloat32), 16);
+  EXPECT_EQ(table_stride(16, DType::kFloat32), 16);
+  EXPECT_EQ(table_stride(17, DType::kFloat32), 32);
+  EXPECT_EQ(table_stride(33, DType::kFloat32), 48);
+  EXPECT_EQ(table_stride(33, DType::kBFloat16), 64);
+  EXPECT_EQ(table_stride(5, DType::kBFloat16), 8);
 }
 
 TEST(ExpectedUniqueRows, OneLookupGivesOne) {

@@ -42,7 +42,7 @@ struct RowTools {
 };
 
 /// The storage of one shard's rows. A record is a row's weights and optimizer state. In memory, the
-/// two are separate arrays of row_stride(width) elements for each row.
+/// two are separate arrays of table_stride(width) elements for each row.
 class RowStore {
  public:
   virtual ~RowStore() = default;

@@ -142,7 +142,7 @@ struct EmbeddingBagUpdate {
 
 /// One shard in GroupShardRows and UpdateShards: its rows, the ids and gradients of its features,
 /// and the segments of equal rows. GroupShardRows writes `runs`. UpdateShards reads it.
-struct ShardUpdate {
+struct UpdatedShard {
   RowTable table;
   View<const IdGroup> groups;
   View<const BagGradient> gradients;  ///< one for each group
@@ -151,7 +151,7 @@ struct ShardUpdate {
 
 /// GroupRows of every shard. May call `progress` between shards.
 struct GroupShardRows {
-  View<const ShardUpdate> shards;
+  View<const UpdatedShard> shards;
   const std::function<void()>& progress;
 
   static constexpr const char* kName = "group_rows";
@@ -164,7 +164,7 @@ struct GroupShardRows {
 /// EmbeddingBagUpdate of every shard. May call `progress` between shards.
 struct UpdateShards {
   OptimizerStep step;
-  View<const ShardUpdate> shards;
+  View<const UpdatedShard> shards;
   const std::function<void()>& progress;
 
   static constexpr const char* kName = "embedding_bag_updates";
@@ -184,7 +184,7 @@ struct TableGradients {
 /// segment, as in EmbeddingBagBackward, and touched[row] = 1. Other rows keep their values. For
 /// small data-parallel tables. One list of launches on a GPU, for any number of tables.
 struct SumTableGradients {
-  View<const ShardUpdate> tables;  ///< `groups` is not read
+  View<const UpdatedShard> tables;  ///< `groups` is not read
   View<const TableGradients> gradients;
 
   static constexpr const char* kName = "sum_table_gradients";

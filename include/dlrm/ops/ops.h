@@ -147,14 +147,14 @@ class Ops {
                             View<const BagGradient> gradients) {
     run(EmbeddingBagUpdate{step, table, runs, gradients});
   }
-  void group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress) {
+  void group_rows_of(View<const UpdatedShard> shards, const std::function<void()>& progress) {
     run(GroupShardRows{shards, progress});
   }
-  void embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
+  void embedding_bag_updates(const OptimizerStep& step, View<const UpdatedShard> shards,
                              const std::function<void()>& progress) {
     run(UpdateShards{step, shards, progress});
   }
-  void sum_table_gradients(View<const ShardUpdate> tables, View<const TableGradients> gradients) {
+  void sum_table_gradients(View<const UpdatedShard> tables, View<const TableGradients> gradients) {
     run(SumTableGradients{tables, gradients});
   }
   void update_tables(const OptimizerStep& step, View<const TableUpdate> tables) {

@@ -157,6 +157,6 @@ void print_plan_report(std::FILE* out, const RunConfig& config, const Plan& plan
                        const PlanOptions& options);
 
 /// Elements between the starts of two rows of a table of `width` elements of `type` on a CPU.
-int64_t row_stride(int64_t width, DType type);
+int64_t table_stride(int64_t width, DType type);
 
 }  // namespace dlrm

@@ -62,11 +62,11 @@ class Trainer {
 
   /// Trains on the oldest routed batch. `step` counts from 0. If `next` is given, it first routes
   /// batches until as many as the config asks for follow this one. If the device runs
-  /// asynchronously, the host routes the next one while the device computes. If the loss is not finite, throws
-  /// run_error naming the first layer whose output is not finite. On a GPU, also throws run_error
-  /// if the update of the step before was skipped, and on a CPU if that update stored a value that
-  /// is not finite (see check_last_update()). Throws usage_error for a bad id. No weight changes if
-  /// it throws.
+  /// asynchronously, the host routes the next one while the device computes. If the loss is not
+  /// finite, throws run_error naming the first layer whose output is not finite. On a GPU, also
+  /// throws run_error if the update of the step before was skipped, and on a CPU if that update
+  /// stored a value that is not finite (see check_last_update()). Throws usage_error for a bad id.
+  /// No weight changes if it throws.
   StepResult step(int64_t step, bool stop_requested, const NextBatch& next = {});
 
   /// Appends the probabilities and targets of the oldest routed batch's local samples. `next` as in

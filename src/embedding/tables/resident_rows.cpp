@@ -38,13 +38,13 @@ class ResidentRows final : public RowStore {
  public:
   ResidentRows(RowTools& tools, MemoryKind kind, const RowShape& shape)
       : tools_(tools), shape_(shape), table_(shape.table) {
-    table_.stride = row_stride(table_.width, table_.type);
+    table_.stride = table_stride(table_.width, table_.type);
     table_.on_host = kind == MemoryKind::kHost;
     weights_ = values(kind, table_.stride, table_.type, "embedding rows");
     table_.weights = weights_.data();
     const OptimizerTraits& traits = traits_of(shape.optimizer.type);
     if (traits.state_count() == 0) return;
-    table_.state_stride = traits.rowwise() ? 1 : row_stride(table_.width, DType::kFloat32);
+    table_.state_stride = traits.rowwise() ? 1 : table_stride(table_.width, DType::kFloat32);
     for (int i = 0; i < traits.state_count(); ++i) {
       state_[i] = values(kind, table_.state_stride, DType::kFloat32, "embedding optimizer state");
     }

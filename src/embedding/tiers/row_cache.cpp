@@ -41,11 +41,11 @@ void RowCache::allocate(Device& device, const RowShape& shape) {
   const auto elements = [&](int64_t stride, DType type, const char* what) {
     return values(stride * static_cast<int64_t>(size_of(type)), what);
   };
-  table.stride = row_stride(table.width, table.type);
+  table.stride = table_stride(table.width, table.type);
   table.weights = elements(table.stride, table.type, "embedding rows");
   const OptimizerTraits& traits = traits_of(shape.optimizer.type);
   if (traits.state_count() > 0) {
-    table.state_stride = traits.rowwise() ? 1 : row_stride(table.width, DType::kFloat32);
+    table.state_stride = traits.rowwise() ? 1 : table_stride(table.width, DType::kFloat32);
     float* states[2] = {};
     for (int i = 0; i < traits.state_count(); ++i) {
       states[i] = static_cast<float*>(

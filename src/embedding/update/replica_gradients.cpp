@@ -41,7 +41,7 @@ View<const BagGradient> ReplicaGradients::gradients(size_t i, const RoutedBatch&
   return {gradients_.data() + at, tables_[i]->features.size()};
 }
 
-View<const ShardUpdate> ReplicaGradients::updates(const RoutedBatch& batch, const Matrix& de) {
+View<const UpdatedShard> ReplicaGradients::updates(const RoutedBatch& batch, const Matrix& de) {
   for (size_t i = 0; i < updates_.size(); ++i) updates_[i].gradients = gradients(i, batch, de);
   return updates_;
 }

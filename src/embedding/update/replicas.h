@@ -65,7 +65,7 @@ class ReplicaGradients {
   /// Sorts the ids of every table, on `ops`.
   void sort(const RoutedBatch& batch, Ops& ops);
   /// All tables with their segments and gradients. Valid until the next sort().
-  View<const ShardUpdate> updates(const RoutedBatch& batch, const Matrix& de);
+  View<const UpdatedShard> updates(const RoutedBatch& batch, const Matrix& de);
   const SegmentedRows& segments(size_t i) const { return segments_[i]; }
   /// Number of unique rows of table i. If only the device has it, the number of ids.
   int64_t count(size_t i) const { return host_visible_ ? segments_[i].count[0] : capacities_[i]; }
@@ -81,7 +81,7 @@ class ReplicaGradients {
   ReplicaList tables_;
   SegmentBuffers segments_;
   std::vector<IdGroup> groups_;
-  std::vector<ShardUpdate> updates_;
+  std::vector<UpdatedShard> updates_;
   std::vector<int64_t> capacities_;
   std::vector<BagGradient> gradients_;
 };

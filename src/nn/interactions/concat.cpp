@@ -1,5 +1,5 @@
 #include "dlrm/nn/interaction.h"
-#include "dlrm/nn/row_stride.h"
+#include "dlrm/nn/matrix_stride.h"
 
 namespace dlrm {
 namespace {
@@ -16,7 +16,7 @@ class Concat final : public Interaction {
     const bool dense_last = config.order == ConcatOrder::kDenseLast;
     dense_at_ = dense_last ? pooled_ : 0;
     pooled_at_ = dense_last ? 0 : dense_;
-    stride_ = row_stride(setup.context.device, width());
+    stride_ = matrix_stride(setup.context.device, width());
     z_ = Buffer(setup.context.device,
                 static_cast<size_t>(setup.max_batch * stride_) * size_of(compute_), "interaction");
   }

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "dlrm/nn/interaction.h"
-#include "dlrm/nn/row_stride.h"
+#include "dlrm/nn/matrix_stride.h"
 
 namespace dlrm {
 namespace {
@@ -22,7 +22,7 @@ class Cross final : public Interaction {
     const int64_t n = config.width(setup.inputs);
     const double deviation = std::sqrt(2.0 / static_cast<double>(n + rank_));
     const auto buffer = [&](int64_t columns, int64_t blocks = 1) {
-      const int64_t elements = blocks * setup.max_batch * row_stride(device_, columns);
+      const int64_t elements = blocks * setup.max_batch * matrix_stride(device_, columns);
       return Buffer(device_, static_cast<size_t>(elements) * size_of(compute_), "cross layers");
     };
     for (int64_t i = 0; i < config.layers; ++i) {
@@ -46,7 +46,7 @@ class Cross final : public Interaction {
 
   Matrix place_of_gradients(const Matrix&) override {
     const Matrix all(input_gradients_.data(), compute_, max_batch_, width(),
-                     row_stride(device_, width()));
+                     matrix_stride(device_, width()));
     return all.columns(dense_, embeddings_);
   }
 
@@ -132,7 +132,7 @@ class Cross final : public Interaction {
   }
 
   Matrix at(const Buffer& buffer, int64_t columns) const {
-    return {buffer.data(), compute_, x0_.rows, columns, row_stride(device_, columns)};
+    return {buffer.data(), compute_, x0_.rows, columns, matrix_stride(device_, columns)};
   }
   /// Blocks [b, width()], one for each layer.
   Matrix blocks(const Buffer& buffer) const {

@@ -15,12 +15,12 @@ class Dot final : public Interaction {
         max_batch_(setup.max_batch),
         width_(config.width(setup.inputs)) {
     if (vectors_.has_dense()) {
-      stride_ = row_stride(device_, width_);
+      stride_ = matrix_stride(device_, width_);
     } else {
       // The products begin where rows may begin.
       copied_ = vectors_.width();
-      before_ = row_stride(device_, copied_) - copied_;
-      stride_ = row_stride(device_, before_ + copied_ + width_);
+      before_ = matrix_stride(device_, copied_) - copied_;
+      stride_ = matrix_stride(device_, before_ + copied_ + width_);
       dz_ = make_buffer(stride_);  // zeros
     }
     z_ = make_buffer(stride_);

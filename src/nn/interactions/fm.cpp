@@ -10,7 +10,7 @@ class Fm final : public Interaction {
         vectors_(setup.inputs),
         compute_(setup.compute),
         width_(config.width(setup.inputs)) {
-    stride_ = row_stride(setup.context.device, width_);
+    stride_ = matrix_stride(setup.context.device, width_);
     z_ = Buffer(setup.context.device,
                 static_cast<size_t>(setup.max_batch * stride_) * size_of(compute_), "interaction");
   }

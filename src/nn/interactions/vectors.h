@@ -1,6 +1,6 @@
 #pragma once
 #include "dlrm/nn/interaction.h"
-#include "dlrm/nn/row_stride.h"
+#include "dlrm/nn/matrix_stride.h"
 
 namespace dlrm {
 

@@ -68,7 +68,7 @@ class CheckedOps final : public Ops {
                       View<const BagGradient> gradients, const MatrixView<const float>& grads);
   /// Updates the shards with the chosen Ops, and again with the reference. Compares the results.
   void check_updates(const char* operation, const OptimizerStep& step,
-                     View<const ShardUpdate> shards, const std::function<void()>& chosen);
+                     View<const UpdatedShard> shards, const std::function<void()>& chosen);
 
   std::unique_ptr<Ops> chosen_;
   Device& device_;

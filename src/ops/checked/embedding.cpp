@@ -103,7 +103,7 @@ void CheckedOps::check(const GroupRows& o) {
 void CheckedOps::check(const GroupShardRows& o) {
   const auto& [shards, progress] = o;
   chosen_->run(o);
-  for (const ShardUpdate& shard : shards) check_groups(shard.groups, shard.table.rows, shard.runs);
+  for (const UpdatedShard& shard : shards) check_groups(shard.groups, shard.table.rows, shard.runs);
 }
 
 void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const SegmentedRows& runs) {
@@ -185,7 +185,7 @@ void CheckedOps::check(const SparseUpdate& o) {
 
 void CheckedOps::check(const EmbeddingBagUpdate& o) {
   const auto& [step, table, runs, gradients] = o;
-  const ShardUpdate shard{table, {}, gradients, runs};
+  const UpdatedShard shard{table, {}, gradients, runs};
   check_updates("embedding_bag_update", step, {&shard, 1}, [&] { chosen_->run(o); });
 }
 
@@ -197,7 +197,7 @@ void CheckedOps::check(const UpdateShards& o) {
 /// The fused update must give the bits of its two halves. Each half is compared separately: first
 /// the sums, then the rule applied to the sums that the device computed.
 void CheckedOps::check_updates(const char* operation, const OptimizerStep& step,
-                               View<const ShardUpdate> shards,
+                               View<const UpdatedShard> shards,
                                const std::function<void()>& chosen) {
   struct Update {
     Subject subject;
@@ -207,7 +207,7 @@ void CheckedOps::check_updates(const char* operation, const OptimizerStep& step,
   };
   const HostStep now(host_, step);
   std::vector<Update> updates;
-  for (const ShardUpdate& shard : shards) {
+  for (const UpdatedShard& shard : shards) {
     HostRuns runs(host_, shard.runs);
     const int64_t count = runs.count[0], width = shard.table.width;
     const Subject s = subject(operation, runs_shape(count, runs.starts.back(), width));

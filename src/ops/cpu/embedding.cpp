@@ -145,7 +145,7 @@ void CpuOps::run(const UpdateShards& o) {
   if (skips_update(step)) return;
   together_.clear();
   int64_t total = 0, width = 0;
-  for (const ShardUpdate& shard : shards) {
+  for (const UpdatedShard& shard : shards) {
     const int64_t count = shard.runs.count[0];
     if (count == 0 || shard.table.width == 0) continue;
     const Runs runs = runs_of(shard.runs, shard.gradients, shard.table.width);
@@ -218,7 +218,7 @@ void CpuOps::update_rows(const OptimizerStep& step, const RowTable& table, int64
 
 void CpuOps::run(const SumTableGradients& o) {
   for (size_t t = 0; t < o.tables.size(); ++t) {
-    const ShardUpdate& table = o.tables[t];
+    const UpdatedShard& table = o.tables[t];
     const TableGradients& to = o.gradients[t];
     const int64_t count = table.runs.count[0];
     for (int64_t i = 0; i < count; ++i) {

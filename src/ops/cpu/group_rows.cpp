@@ -279,7 +279,7 @@ void CpuOps::run(const GroupShardRows& o) {
   }
   size_t bytes = 0;
   int64_t counters = 0, total = 0;
-  for (const ShardUpdate& shard : shards) {
+  for (const UpdatedShard& shard : shards) {
     const Ids ids(shard.groups, shard.table.rows);
     bytes = std::max(bytes, ids.scratch_bytes());
     counters = std::max(counters, counters_for(ids, Parts()));

@@ -49,7 +49,7 @@ class CudaOps final : public Ops {
   void one_output_backward(const LinearBackward& layer, int lane);
 
   /// UpdateShards of the shards whose vectors have gradients of this type.
-  void update_shards(const OptimizerStep& step, View<const ShardUpdate> shards, DType gradients);
+  void update_shards(const OptimizerStep& step, View<const UpdatedShard> shards, DType gradients);
 
   struct Parts;  ///< libraries, descriptor lists, scratch: parts.h
   Device& device_;

@@ -107,7 +107,7 @@ void CudaOps::run(const EmbeddingBagForward& o) {
 
 void CudaOps::run(const GroupRows& o) {
   const auto& [groups, rows, runs] = o;
-  ShardUpdate shard;
+  UpdatedShard shard;
   shard.table.rows = rows;
   shard.groups = groups;
   shard.runs = runs;
@@ -139,7 +139,7 @@ void CudaOps::run(const EmbeddingBagBackward& o) {
 
 void CudaOps::run(const EmbeddingBagUpdate& o) {
   const auto& [step, table, runs, gradients] = o;
-  ShardUpdate shard;
+  UpdatedShard shard;
   shard.table = table;
   shard.gradients = gradients;
   shard.runs = runs;
@@ -152,13 +152,13 @@ void CudaOps::run(const UpdateShards& o) {
   o.progress();
 }
 
-void CudaOps::update_shards(const OptimizerStep& step, View<const ShardUpdate> shards,
+void CudaOps::update_shards(const OptimizerStep& step, View<const UpdatedShard> shards,
                             DType gradients) {
   cuda::UpdateLists& of = parts_->embedding.update;
   cuda::UpdateLists& over_link = parts_->embedding.update_over_link;
   of.clear();
   over_link.clear();
-  for (const ShardUpdate& s : shards) {
+  for (const UpdatedShard& s : shards) {
     if (s.table.width == 0 || s.runs.occurrences.empty()) continue;
     const DType type = s.gradients.empty() ? DType::kFloat32 : s.gradients.front().pooled.type;
     if (type != gradients) continue;

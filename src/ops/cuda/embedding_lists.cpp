@@ -37,13 +37,13 @@ void LookupLists::set(View<const BagGroup> bags, bool on_host, DType pooled) {
   }
 }
 
-void GroupingLists::set(View<const ShardUpdate> updates) {
+void GroupingLists::set(View<const UpdatedShard> updates) {
   lists.clear();
   shards.clear();
   first_block.assign(1, 0);
   capacity = bags_each = 0;
   rows = 0;
-  for (const ShardUpdate& u : updates) {
+  for (const UpdatedShard& u : updates) {
     const auto shard = static_cast<int32_t>(shards.size());
     kernels::RunList runs{};
     runs.rows = u.runs.rows.data();

@@ -34,7 +34,7 @@ struct GroupingLists {
   int64_t bags_each = 0;  ///< bags of each list if they are equal, otherwise 0
   uint64_t rows = 0;      ///< of all shards
 
-  void set(View<const ShardUpdate> updates);
+  void set(View<const UpdatedShard> updates);
 
  private:
   void add(const IdGroup& group, int32_t place, int32_t shard, uint64_t key_base);

@@ -2,7 +2,7 @@
 
 #include "dlrm/core/partition.h"
 #include "dlrm/device/transfer.h"
-#include "dlrm/nn/row_stride.h"
+#include "dlrm/nn/matrix_stride.h"
 
 #include "loss_readback.h"
 #include "train/evaluation/probability_readback.h"
@@ -136,12 +136,12 @@ bool Model::is_finite(const Matrix& values) {
 }
 
 Buffer Model::make_buffer(int64_t columns, const char* what) const {
-  const int64_t elements = max_batch_ * row_stride(context_.device, columns);
+  const int64_t elements = max_batch_ * matrix_stride(context_.device, columns);
   return {context_.device, static_cast<size_t>(elements) * size_of(compute_), what};
 }
 
 Matrix Model::in(const Buffer& buffer, int64_t rows, int64_t columns) const {
-  return {buffer.data(), compute_, rows, columns, row_stride(context_.device, columns)};
+  return {buffer.data(), compute_, rows, columns, matrix_stride(context_.device, columns)};
 }
 
 }  // namespace dlrm

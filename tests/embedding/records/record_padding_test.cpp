@@ -22,8 +22,8 @@ SlotRecords padded_layout_of(DType type) {
   for (const Range columns : {Range{0, 1}, Range{1, 6}}) {
     const RowShape shape(table, adam, 1, {0, 10}, columns);
     RowTable slots = shape.table;
-    slots.stride = row_stride(slots.width, slots.type);
-    slots.state_stride = row_stride(slots.width, DType::kFloat32);
+    slots.stride = table_stride(slots.width, slots.type);
+    slots.state_stride = table_stride(slots.width, DType::kFloat32);
     layout.add(shape, slots);
   }
   return layout;

@@ -38,8 +38,8 @@ class KernelRecordsTest : public ::testing::Test {
     for (const Range columns : {Range{0, 1}, Range{1, 6}}) {
       const RowShape shape(table, adagrad, 1, {0, kRows}, columns);
       RowTable slots = shape.table;
-      slots.stride = row_stride(slots.width, slots.type);
-      slots.state_stride = row_stride(slots.width, DType::kFloat32);
+      slots.stride = table_stride(slots.width, slots.type);
+      slots.state_stride = table_stride(slots.width, DType::kFloat32);
       slots.weights = memory(slots.stride * 2);
       slots.state1 = static_cast<float*>(memory(slots.state_stride * 4));
       layout_.add(shape, slots);

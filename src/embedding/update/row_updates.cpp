@@ -1,9 +1,9 @@
-#include "shard_updates.h"
+#include "row_updates.h"
 
 namespace dlrm {
 
-ShardUpdates::ShardUpdates(Context& context, Ops& ops, const LocalTables& tables,
-                           BagPooling& pooling, std::function<void()> progress)
+RowUpdates::RowUpdates(Context& context, Ops& ops, const LocalTables& tables, BagPooling& pooling,
+                       std::function<void()> progress)
     : ops_(ops),
       tables_(tables),
       pooling_(pooling),
@@ -15,7 +15,7 @@ ShardUpdates::ShardUpdates(Context& context, Ops& ops, const LocalTables& tables
   }
 }
 
-void ShardUpdates::sort(const RoutedBatch& batch, Ops& ops) {
+void RowUpdates::sort(const RoutedBatch& batch, Ops& ops) {
   capacities_.clear();
   for (const Slice& slice : tables_.mine().slices) {
     capacities_.push_back(ids_in(groups_of(slice, batch)));
@@ -30,7 +30,7 @@ void ShardUpdates::sort(const RoutedBatch& batch, Ops& ops) {
   ops.group_rows_of(updates_, progress_);
 }
 
-void ShardUpdates::start_square_sums(const RoutedBatch& batch, const Matrix& de) {
+void RowUpdates::start_square_sums(const RoutedBatch& batch, const Matrix& de) {
   if (!square_sums_) return;
   square_sums_->begin(segments_);
   for (size_t s = 0; s < tables_.shards().size(); ++s) {
@@ -44,7 +44,7 @@ void ShardUpdates::start_square_sums(const RoutedBatch& batch, const Matrix& de)
   square_sums_->start(segments_, batch.owner);
 }
 
-void ShardUpdates::update(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de) {
+void RowUpdates::update(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de) {
   updates_.clear();
   gradients_.clear();
   for (const OwnedShard& shard : tables_.shards()) {
@@ -53,14 +53,14 @@ void ShardUpdates::update(const OptimizerStep& step, const RoutedBatch& batch, c
     updates_.push_back(update_of(shard, batch));
   }
   const BagGradient* next = gradients_.data();
-  for (ShardUpdate& update : updates_) {
+  for (UpdatedShard& update : updates_) {
     update.gradients = {next, update.groups.size()};
     next += update.groups.size();
   }
   ops_.embedding_bag_updates(step, updates_, progress_);
 }
 
-void ShardUpdates::finish_square_sums(const OptimizerStep& step, const RoutedBatch& batch) {
+void RowUpdates::finish_square_sums(const OptimizerStep& step, const RoutedBatch& batch) {
   if (!square_sums_) return;
   square_sums_->finish(batch.owner);
   for (size_t s = 0; s < tables_.shards().size(); ++s) {
@@ -73,17 +73,17 @@ void ShardUpdates::finish_square_sums(const OptimizerStep& step, const RoutedBat
   }
 }
 
-void ShardUpdates::poll() {
+void RowUpdates::poll() {
   if (square_sums_) square_sums_->poll();
 }
 
-ShardUpdate ShardUpdates::update_of(const OwnedShard& shard, const RoutedBatch& batch) const {
+UpdatedShard RowUpdates::update_of(const OwnedShard& shard, const RoutedBatch& batch) const {
   const auto slice = static_cast<size_t>(shard.slice);
   return {
       shard.store->table(), groups_of(tables_.mine().slices[slice], batch), {}, segments_[slice]};
 }
 
-View<const IdGroup> ShardUpdates::groups_of(const Slice& slice, const RoutedBatch& batch) const {
+View<const IdGroup> RowUpdates::groups_of(const Slice& slice, const RoutedBatch& batch) const {
   return batch.owner.pieces_of(static_cast<size_t>(slice.first_group),
                                static_cast<size_t>(tables_.layout().features_of(slice.table)));
 }

@@ -4,7 +4,7 @@ namespace dlrm {
 
 void Ops::run(const GroupShardRows& o) {
   const auto& [shards, progress] = o;
-  for (const ShardUpdate& shard : shards) {
+  for (const UpdatedShard& shard : shards) {
     group_rows(shard.groups, shard.table.rows, shard.runs);
     progress();
   }
@@ -12,7 +12,7 @@ void Ops::run(const GroupShardRows& o) {
 
 void Ops::run(const UpdateShards& o) {
   const auto& [step, shards, progress] = o;
-  for (const ShardUpdate& shard : shards) {
+  for (const UpdatedShard& shard : shards) {
     embedding_bag_update(step, shard.table, shard.runs, shard.gradients);
     progress();
   }

@@ -14,11 +14,11 @@ namespace dlrm {
 /// The sparse update of this rank's shards: sorts a batch's ids by row, sums the gradients of each
 /// row, and updates it once. With row-wise Adagrad, shards of cut columns need sums of squares from
 /// other ranks. They are updated last.
-class ShardUpdates {
+class RowUpdates {
  public:
   /// Calls `progress` between shards.
-  ShardUpdates(Context& context, Ops& ops, const LocalTables& tables, BagPooling& pooling,
-               std::function<void()> progress);
+  RowUpdates(Context& context, Ops& ops, const LocalTables& tables, BagPooling& pooling,
+             std::function<void()> progress);
 
   /// Queues the sort of ids on `ops`. It does not need gradients, so it may run while they are
   /// exchanged.
@@ -34,7 +34,7 @@ class ShardUpdates {
   int64_t bytes_sent() const { return square_sums_ ? square_sums_->bytes_sent() : 0; }
 
  private:
-  ShardUpdate update_of(const OwnedShard& shard, const RoutedBatch& batch) const;
+  UpdatedShard update_of(const OwnedShard& shard, const RoutedBatch& batch) const;
   View<const IdGroup> groups_of(const Slice& slice, const RoutedBatch& batch) const;
 
   Ops& ops_;
@@ -45,7 +45,7 @@ class ShardUpdates {
   SegmentBuffers segments_;  ///< by slice
   std::vector<int64_t> capacities_;
   std::vector<BagGradient> gradients_;
-  std::vector<ShardUpdate> updates_;
+  std::vector<UpdatedShard> updates_;
 };
 
 }  // namespace dlrm
