@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "progress_engine.h"
@@ -12,26 +11,20 @@ namespace dlrm::comm {
 class CallBuffer {
  public:
   explicit CallBuffer(std::shared_ptr<ProgressEngine> engine) : engine_(std::move(engine)) {}
-  ~CallBuffer() {
-    const std::lock_guard lock(engine_->mutex());
-    engine_->buffers().release(std::move(block_));
-  }
+  ~CallBuffer() { engine_->buffers().release(block_); }
   CallBuffer(const CallBuffer&) = delete;
   CallBuffer& operator=(const CallBuffer&) = delete;
 
   /// Once per buffer. The content is undefined.
-  void allocate(int64_t bytes) {
-    const std::lock_guard lock(engine_->mutex());
-    block_ = engine_->buffers().acquire(static_cast<size_t>(bytes));
-  }
+  void allocate(int64_t bytes) { block_ = engine_->buffers().acquire(static_cast<size_t>(bytes)); }
   template <class T>
   T* as() const {
-    return block_.as<T>();
+    return reinterpret_cast<T*>(block_.data);
   }
 
  private:
   std::shared_ptr<ProgressEngine> engine_;
-  BufferPool::Block block_;
+  BlockPool<HeapMemory>::Block block_;
 };
 
 }  // namespace dlrm::comm

@@ -7,7 +7,7 @@
 
 #include "dlrm/comm/communicator.h"
 
-#include "buffer_pool.h"
+#include "block_pool.h"
 #include "call_pool.h"
 #include "comm/control/monitor.h"
 #include "wait_policy.h"
@@ -31,8 +31,8 @@ class ProgressEngine {
   /// Guards the calls in flight and all that their steps use. A step runs under it.
   std::recursive_mutex& mutex() { return mutex_; }
   const std::shared_ptr<CallPool>& call_pool() const { return call_pool_; }
-  /// Use under mutex() only.
-  BufferPool& buffers() { return buffers_; }
+  /// Temporary memory of calls.
+  BlockPool<HeapMemory>& buffers() { return buffers_; }
   /// Use under mutex() only.
   NodeTraffic& node_traffic() { return node_traffic_; }
 
@@ -50,7 +50,8 @@ class ProgressEngine {
   std::vector<Call*> calls_;
   bool advancing_ = false;
   std::atomic<bool> abandoned_{false};
-  BufferPool buffers_;
+  HeapMemory heap_;
+  BlockPool<HeapMemory> buffers_{heap_};
   NodeTraffic node_traffic_;
   Monitor monitor_;
 };

@@ -134,7 +134,7 @@ ArenaAddress MpiExchange::share(const LocalBlocks& blocks) {
   copy_ = table_->group()->pool().acquire(bytes);
   if (!copy_.data) return {};
   std::memcpy(copy_.data, from, bytes);
-  return copy_.address;
+  return table_->group()->arena().address_of(copy_.data, copy_.bytes);
 }
 
 bool MpiExchange::step() {

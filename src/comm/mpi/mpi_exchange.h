@@ -72,7 +72,7 @@ class MpiExchange final : public Call {
   int64_t idle_steps_ = 0;
   int unread_ = 0;                            ///< ranks of this node whose block has not been read
   ExchangeDescriptor* descriptor_ = nullptr;  ///< if other ranks read this rank's buffer or copy
-  ArenaPool::Block copy_;                     ///< of the send buffer, in shared memory
+  BlockPool<Arena>::Block copy_;              ///< of the send buffer, in shared memory
 };
 
 }  // namespace dlrm::comm

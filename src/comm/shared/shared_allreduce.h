@@ -95,7 +95,7 @@ class SharedAllreduce final : public Call {
     if (!copy_.data) return {};
     W* values = reinterpret_cast<W*>(copy_.data);
     for (size_t i = 0; i < data_.size(); ++i) values[i] = static_cast<W>(data_[i]);
-    return copy_.address;
+    return group.arena().address_of(copy_.data, copy_.bytes);
   }
 
   /// Finds the descriptors and values of all ranks. Returns false if one is not published yet.
@@ -147,7 +147,7 @@ class SharedAllreduce final : public Call {
   View<T> data_;
   uint64_t sequence_ = 0;
   ExchangeDescriptor* descriptor_ = nullptr;
-  ArenaPool::Block copy_;  ///< of the values; the sums are written there
+  BlockPool<Arena>::Block copy_;  ///< of the values; the sums are written there
   CallBuffer part_memory_;
   View<Part> parts_;
   int found_ = 0;  ///< ranks whose values are known

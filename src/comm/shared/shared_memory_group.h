@@ -7,8 +7,8 @@
 #include "dlrm/device/device.h"
 
 #include "arena.h"
-#include "arena_pool.h"
 #include "arena_view.h"
+#include "comm/calls/block_pool.h"
 #include "comm/mpi/mpi_c.h"
 
 namespace dlrm::comm {
@@ -29,7 +29,8 @@ class SharedMemoryGroup {
   int local_rank_of(int rank) const { return local_of_[static_cast<size_t>(rank)]; }
   /// This rank's memory.
   Arena& arena() { return arena_; }
-  ArenaPool& pool() { return pool_; }
+  /// Copies in this memory of data that lies elsewhere.
+  BlockPool<Arena>& pool() { return pool_; }
   /// Maps memory of a local rank.
   std::byte* at(int local, ArenaAddress address) {
     return views_[static_cast<size_t>(local)]->at(address);
@@ -55,7 +56,7 @@ class SharedMemoryGroup {
   };
 
   Arena arena_;
-  ArenaPool pool_{arena_};
+  BlockPool<Arena> pool_{arena_};
   int rank_ = 0;
   int local_rank_ = 0;
   std::vector<int> local_of_;

@@ -9,9 +9,9 @@
 #include "dlrm/core/error.h"
 #include "dlrm/device/device.h"
 
+#include "comm/calls/block_pool.h"
 #include "comm/shared/arena.h"
 #include "comm/shared/arena_device.h"
-#include "comm/shared/arena_pool.h"
 
 namespace dlrm::comm {
 namespace {
@@ -88,21 +88,19 @@ TEST(ArenaLimit, IsTheMostThatIsHeld) {
   EXPECT_FALSE(arena.allocate(Arena::kLargeBlock));
 }
 
-TEST(ArenaPoolBlocks, HaveAnEighthMoreThanAskedForAndTheirAddress) {
+TEST(ArenaPoolBlocks, HaveAnEighthMoreThanAskedFor) {
   Arena arena;
-  ArenaPool pool(arena);
+  BlockPool<Arena> pool(arena);
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4096}, size_t{100000}, 3 * kMiB}) {
-    const ArenaPool::Block block = pool.acquire(bytes);
+    const BlockPool<Arena>::Block block = pool.acquire(bytes);
     EXPECT_GE(block.bytes, bytes + bytes / 8);
     EXPECT_LE(block.bytes, bytes + bytes / 8 + 4096);
     EXPECT_EQ(block.bytes % 4096, 0u);
-    EXPECT_EQ(block.address.bits(), arena.address_of(block.data, block.bytes).bits());
-    EXPECT_FALSE(block.address.is_null());
+    EXPECT_FALSE(arena.address_of(block.data, block.bytes).is_null());
   }
   arena.limit_to(0);
-  const ArenaPool::Block none = pool.acquire(40 * kMiB);
+  const BlockPool<Arena>::Block none = pool.acquire(40 * kMiB);
   EXPECT_EQ(none.data, nullptr);
-  EXPECT_TRUE(none.address.is_null());
   pool.release(none);
   EXPECT_EQ(pool.acquire(40 * kMiB).data, nullptr);
 }
@@ -110,12 +108,12 @@ TEST(ArenaPoolBlocks, HaveAnEighthMoreThanAskedForAndTheirAddress) {
 TEST(ArenaPoolBlocks, TheSmallestThatSufficesIsTakenInAnyOrder) {
   for (const bool ascending : {false, true}) {
     Arena arena;
-    ArenaPool pool(arena);
-    const ArenaPool::Block small = pool.acquire(50000), middle = pool.acquire(90000),
-                           large = pool.acquire(200000);
-    std::vector<ArenaPool::Block> order{middle, small, large};
+    BlockPool<Arena> pool(arena);
+    const BlockPool<Arena>::Block small = pool.acquire(50000), middle = pool.acquire(90000),
+                                  large = pool.acquire(200000);
+    std::vector<BlockPool<Arena>::Block> order{middle, small, large};
     if (ascending) order = {small, middle, large};
-    for (const ArenaPool::Block& block : order) pool.release(block);
+    for (const BlockPool<Arena>::Block& block : order) pool.release(block);
     EXPECT_EQ(pool.acquire(small.bytes + 1).data, middle.data);
     EXPECT_EQ(pool.acquire(small.bytes).data, small.data);
     EXPECT_EQ(pool.acquire(1).data, large.data);
@@ -124,10 +122,10 @@ TEST(ArenaPoolBlocks, TheSmallestThatSufficesIsTakenInAnyOrder) {
 
 TEST(ArenaPoolBlocks, OfMoreThan64FreeOnesTheSmallestAreFreed) {
   Arena arena;
-  ArenaPool pool(arena);
-  std::vector<ArenaPool::Block> blocks;
+  BlockPool<Arena> pool(arena);
+  std::vector<BlockPool<Arena>::Block> blocks;
   for (size_t i = 66; i > 0; --i) blocks.push_back(pool.acquire(i * 8192));
-  for (const ArenaPool::Block& block : blocks) pool.release(block);
+  for (const BlockPool<Arena>::Block& block : blocks) pool.release(block);
   EXPECT_FALSE(arena.deallocate(blocks[65].data));
   EXPECT_FALSE(arena.deallocate(blocks[64].data));
   EXPECT_EQ(pool.acquire(1).data, blocks[63].data);
@@ -136,9 +134,9 @@ TEST(ArenaPoolBlocks, OfMoreThan64FreeOnesTheSmallestAreFreed) {
 /// Blocks that are used one after another: the sum of all counts, not their number.
 TEST(ArenaPoolBlocks, OfUpTo16MiBAreKept) {
   Arena arena;
-  ArenaPool pool(arena);
+  BlockPool<Arena> pool(arena);
   const size_t before = arena.bytes();
-  std::vector<ArenaPool::Block> blocks;
+  std::vector<BlockPool<Arena>::Block> blocks;
   for (const size_t mib : {3, 4, 5}) {  // 13.5 MiB, more than twice the largest
     blocks.push_back(pool.acquire(mib * kMiB));
     pool.release(blocks.back());

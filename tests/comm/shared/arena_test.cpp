@@ -17,8 +17,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/device/device.h"
 
+#include "comm/calls/block_pool.h"
 #include "comm/shared/arena_device.h"
-#include "comm/shared/arena_pool.h"
 #include "comm/shared/arena_view.h"
 
 namespace dlrm::comm {
@@ -326,7 +326,7 @@ TEST(ArenaView, AnotherProcessNamespaceIsRefused) {
 
 TEST(ArenaPool, ThreadsShareIt) {
   Arena arena;
-  ArenaPool pool(arena);
+  BlockPool<Arena> pool(arena);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&pool] {
@@ -334,14 +334,14 @@ TEST(ArenaPool, ThreadsShareIt) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  const ArenaPool::Block block = pool.acquire(4096);
+  const BlockPool<Arena>::Block block = pool.acquire(4096);
   EXPECT_TRUE(block.data);
   pool.release(block);
 }
 
 TEST(ArenaPool, BlocksTakeAtMostTwiceThePeakInUse) {
   Arena arena;
-  ArenaPool pool(arena);
+  BlockPool<Arena> pool(arena);
   const size_t before = arena.bytes();
   for (size_t mib = 2; mib < 80; ++mib) pool.release(pool.acquire(mib << 20));
   EXPECT_LT(arena.bytes() - before, 2 * (size_t{80} << 20) * 9 / 8);
@@ -352,12 +352,12 @@ TEST(ArenaPool, BlocksTakeAtMostTwiceThePeakInUse) {
 
 TEST(ArenaPool, ABlockOfTheSizeInUseBeforeIsKept) {
   Arena arena;
-  ArenaPool pool(arena);
-  const ArenaPool::Block first = pool.acquire(size_t{40} << 20);
+  BlockPool<Arena> pool(arena);
+  const BlockPool<Arena>::Block first = pool.acquire(size_t{40} << 20);
   const size_t held = arena.bytes();
   pool.release(first);
   EXPECT_EQ(arena.bytes(), held);
-  const ArenaPool::Block again = pool.acquire(size_t{39} << 20);
+  const BlockPool<Arena>::Block again = pool.acquire(size_t{39} << 20);
   EXPECT_EQ(again.data, first.data);
   EXPECT_EQ(again.bytes, first.bytes);
   pool.release(again);
@@ -365,10 +365,11 @@ TEST(ArenaPool, ABlockOfTheSizeInUseBeforeIsKept) {
 
 TEST(ArenaPool, UpToTwiceThePeakIsKept) {
   Arena arena;
-  ArenaPool pool(arena);
-  const ArenaPool::Block first = pool.acquire(size_t{40} << 20);
+  BlockPool<Arena> pool(arena);
+  const BlockPool<Arena>::Block first = pool.acquire(size_t{40} << 20);
   pool.release(first);
-  const ArenaPool::Block second = pool.acquire(size_t{60} << 20);  // the first one is too small
+  const BlockPool<Arena>::Block second =
+      pool.acquire(size_t{60} << 20);  // the first one is too small
   pool.release(second);
   EXPECT_EQ(pool.acquire(size_t{40} << 20).data, first.data);
   EXPECT_EQ(pool.acquire(size_t{60} << 20).data, second.data);
@@ -376,13 +377,14 @@ TEST(ArenaPool, UpToTwiceThePeakIsKept) {
 
 TEST(ArenaPool, ALargeBlockIsKeptAfterSmallerUses) {
   Arena arena;
-  ArenaPool pool(arena);
-  const ArenaPool::Block large = pool.acquire(size_t{40} << 20), small = pool.acquire(1 << 20);
+  BlockPool<Arena> pool(arena);
+  const BlockPool<Arena>::Block large = pool.acquire(size_t{40} << 20),
+                                small = pool.acquire(1 << 20);
   pool.release(large);
   pool.release(small);
   const size_t held = arena.bytes();
   for (int use = 0; use < 200; ++use) {
-    const ArenaPool::Block again = pool.acquire(1 << 20);
+    const BlockPool<Arena>::Block again = pool.acquire(1 << 20);
     ASSERT_EQ(again.data, small.data);
     pool.release(again);
   }
