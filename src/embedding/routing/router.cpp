@@ -1,10 +1,11 @@
 #include "router.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "dlrm/core/error.h"
 #include "dlrm/wire/message_bytes.h"
+
+#include "embedding/pooling/row_orders.h"
 
 namespace dlrm {
 
@@ -34,24 +35,20 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
       messages_comm_(devices ? devices->duplicate() : context.comm.duplicate()),
       threads_(threads),
       on_devices_(devices != nullptr),
-      placement_(placement),
-      fit_comm_(placement ? context.comm.duplicate() : nullptr),
       stream_(context.stream),
       copies_(context.device.make_stream()),
       kept_ids_(layout.features.size()) {
   const auto ranks = static_cast<size_t>(world());
   const std::vector<int64_t> word(ranks, sizeof(int64_t));
-  need_sizes_.assign(ranks, sizeof(FastNeed));
-  offsets_of(need_sizes_, need_offsets_);
+  if (placement) placement_.emplace(context.comm, layout, *placement);
   for (int i = 0; i < capacity; ++i) {
     transfers_.add_place(context.device);
     Transfer& transfer = transfers_[i];
-    if (placement_ || layout.orders_rows()) {
-      transfer.batch.owner.order_groups(orders_of_groups());
+    if (placement || layout.orders_rows()) {
+      transfer.batch.owner.order_groups(orders_of_groups(layout.owner(rank())));
     }
     transfer.send_sizes.assign(ranks, 0);
     transfer.receive_sizes.assign(ranks, 0);
-    transfer.needed_by_rank.assign(ranks, {});
     transfer.sizes_layout = ExchangeLayout::packed(word, word);
   }
 }
@@ -109,7 +106,7 @@ void Router::poll() {
       finish_messages(transfer);
     }
     assembles &= transfer.stage != Stage::kMessages;  // batches are assembled in order
-    if (transfer.stage == Stage::kPlacing && agrees && placement_->placed(transfer.placed_as)) {
+    if (transfer.stage == Stage::kPlacing && agrees && placement_->placed(transfer.placed)) {
       begin_agreeing(transfer);
     }
     // On every rank, later batches' agreements start after that of this batch. Otherwise a batch
@@ -130,29 +127,12 @@ RoutedBatch& Router::await_oldest() {
 
 void Router::await_rows() {
   if (!placement_) return;
-  if (first_window_) {
-    check_first_window();
-    first_window_ = false;
+  if (placement_->in_first_window()) {
+    for (int i = 0; i < in_flight(); ++i) finish_exchange(transfers_[i]);
+    // No exchange of sizes is under way on any rank.
+    placement_->end_first_window(*sizes_comm_);
   }
-  const FastNeed& needed = transfers_[0].fast_needed;
-  if (needed.bytes > 0) throw rows_do_not_fit(ExitCode::kFailure, needed);
-  placement_->await();
-}
-
-/// Throws before the first step if one of the batches that are known by then does not fit.
-void Router::check_first_window() {
-  for (int i = 0; i < in_flight(); ++i) finish_exchange(transfers_[i]);
-  // No exchange of sizes is under way on any rank.
-  std::vector<FastNeed> by_rank(static_cast<size_t>(world()));
-  sizes_comm_->start_allgatherv(&first_window_needs_, by_rank.data(), need_sizes_, need_offsets_)
-      .wait();
-  const FastNeed needed = *std::max_element(by_rank.begin(), by_rank.end());
-  if (needed.bytes > 0) throw rows_do_not_fit(ExitCode::kUsage, needed);
-}
-
-RowsDoNotFit Router::rows_do_not_fit(ExitCode code, const FastNeed& needed) const {
-  return {code, fmt::format("{}: too small for the rows of a batch; {}KiB would do",
-                            key_of(needed, layout_.table_names), (needed.bytes + 1023) / 1024)};
+  placement_->await(transfers_[0].placed);
 }
 
 void Router::pop(bool updated) {
@@ -179,7 +159,7 @@ void Router::finish_exchange(Transfer& transfer) {
 void Router::finish(Transfer& transfer) {
   finish_exchange(transfer);
   if (transfer.stage == Stage::kPlacing) {
-    placement_->await_placed(transfer.placed_as);
+    placement_->await_placed(transfer.placed);
     begin_agreeing(transfer);
   }
   if (transfer.stage == Stage::kAgreeing) {
@@ -197,85 +177,21 @@ void Router::begin_messages(Transfer& transfer) {
 
 void Router::finish_messages(Transfer& transfer) {
   assemble(transfer);
-  list_orders(transfer.batch.owner);
-  placement_ ? begin_placing(transfer) : arrive(transfer);
-}
-
-/// The ordered slices are numbered in their order.
-std::vector<int> Router::orders_of_groups() const {
-  const OwnerLayout& mine = layout_.owner(rank());
-  std::vector<int> order_of_group;
-  int orders = 0, last = -1;
-  for (const RoutedGroup& group : mine.groups) {
-    const bool ordered = mine.slices[static_cast<size_t>(group.slice)].ordered;
-    if (ordered && group.slice != last) ++orders;
-    if (ordered) last = group.slice;
-    order_of_group.push_back(ordered ? orders - 1 : -1);
-  }
-  return order_of_group;
-}
-
-void Router::list_orders(OwnerSide& owner) {
-  size_t number = 0;
-  for (const Slice& slice : layout_.owner(rank()).slices) {
-    if (!slice.ordered) continue;
-    OwnerSide::RowOrders& order = owner.orders[number++];
-    order.first_ids.assign(slice.cuts.size() + 2, 0);
-    rows_.clear();
-    for (int g = 0; g < layout_.features_of(slice.table); ++g) {
-      const OwnerSide::HostIds& of_group =
-          owner.host_ids[static_cast<size_t>(slice.first_group + g)];
-      each_id({-1, of_group.ids, of_group.count, of_group.narrow}, [&](int64_t row) {
-        const auto cut = std::upper_bound(slice.cuts.begin(), slice.cuts.end(), row);
-        ++order.first_ids[static_cast<size_t>(cut - slice.cuts.begin()) + 1];
-        if (slice.cache < 0) rows_.push_back(row);
-      });
-    }
-    std::partial_sum(order.first_ids.begin(), order.first_ids.end(), order.first_ids.begin());
-    if (slice.cache >= 0) continue;
-    std::sort(rows_.begin(), rows_.end());
-    rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
-    list_order(rows_, {-1, order.by_row, order.by_slot, slice.cuts, order.first_ids});
-  }
-}
-
-void Router::begin_placing(Transfer& transfer) {
-  const OwnerLayout& mine = layout_.owner(rank());
-  std::vector<PlacedIds> ids;
-  std::vector<PlacedOrder> orders;
-  size_t number = 0;
-  for (const Slice& slice : mine.slices) {
-    if (!slice.ordered) continue;
-    const OwnerSide::RowOrders& order = transfer.batch.owner.orders[number++];
-    if (slice.cache < 0) continue;
-    orders.push_back({slice.cache, order.by_row, order.by_slot, slice.cuts, order.first_ids});
-  }
-  for (size_t g = 0; g < transfer.batch.owner.host_ids.size(); ++g) {
-    const int cache = mine.slices[static_cast<size_t>(mine.groups[g].slice)].cache;
-    const OwnerSide::HostIds& of_group = transfer.batch.owner.host_ids[g];
-    if (cache >= 0) ids.push_back({cache, of_group.ids, of_group.count, of_group.narrow});
-  }
-  if (first_window_ && !placement_->counts()) {
-    first_window_needs_ = std::max(first_window_needs_, placement_->count_fast_needed(ids));
-  }
-  transfer.placed_as = placement_->place(std::move(ids), std::move(orders));
+  OwnerSide& owner = transfer.batch.owner;
+  list_orders(layout_, rank(), rows_, owner);
+  if (!placement_) return arrive(transfer);
+  placement_->place(owner, transfer.placed);
   transfer.stage = Stage::kPlacing;
 }
 
 void Router::begin_agreeing(Transfer& transfer) {
-  transfer.fast_needed = placement_->fast_needed(transfer.placed_as);
-  if (first_window_) {
-    first_window_needs_ = std::max(first_window_needs_, transfer.fast_needed);
-  }
-  transfer.pending = fit_comm_->start_allgatherv(
-      &transfer.fast_needed, transfer.needed_by_rank.data(), need_sizes_, need_offsets_);
+  transfer.pending = placement_->start_agreeing(transfer.placed);
   transfer.stage = Stage::kAgreeing;
 }
 
 void Router::arrive(Transfer& transfer) {
   if (placement_) {
-    transfer.fast_needed =
-        *std::max_element(transfer.needed_by_rank.begin(), transfer.needed_by_rank.end());
+    placement_->finish_agreeing(transfer.placed);
     transfer.batch.requester.staging().send(*copies_);
   }
   if (!on_devices_) transfer.batch.owner.staging().send(*copies_);

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "dlrm/comm/context.h"
@@ -9,7 +10,7 @@
 #include "bag_scan.h"
 #include "embedding/ring.h"
 #include "embedding/tables/layout.h"
-#include "embedding/tiers/row_placement.h"
+#include "embedding/tiers/batch_placement.h"
 #include "list_capacities.h"
 #include "packed_ids.h"
 #include "routed_batch.h"
@@ -75,9 +76,7 @@ class Router {
     std::vector<char> send, receive;
     std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank, unless devices exchange
     ExchangeLayout sizes_layout, layout;
-    int64_t placed_as = 0;  ///< number of the batch in the placement
-    FastNeed fast_needed;   ///< 0 bytes: the rows fit
-    std::vector<FastNeed> needed_by_rank;
+    BatchPlacement::Batch placed;
     Pending pending;
   };
 
@@ -119,14 +118,8 @@ class Router {
   void begin_messages(Transfer& transfer);
   void finish_sizes(Transfer& transfer);
   void finish_messages(Transfer& transfer);
-  std::vector<int> orders_of_groups() const;
-  /// Of ordered slices: counts the ids of intervals, and lists the orders of resident rows.
-  void list_orders(OwnerSide& owner);
-  void begin_placing(Transfer& transfer);
   void begin_agreeing(Transfer& transfer);
   void arrive(Transfer& transfer);
-  void check_first_window();
-  RowsDoNotFit rows_do_not_fit(ExitCode code, const FastNeed& needed) const;
   /// Brings a batch to kPlacing or kArrived.
   void finish_exchange(Transfer& transfer);
   /// Brings a batch to kArrived.
@@ -134,11 +127,7 @@ class Router {
 
   const int threads_;
   const bool on_devices_;
-  RowPlacement* const placement_;
-  std::unique_ptr<Communicator> fit_comm_;  ///< if there is a placement
-  std::vector<int64_t> need_sizes_, need_offsets_;
-  bool first_window_ = true;
-  FastNeed first_window_needs_;  ///< 0 bytes if its batches fit
+  std::optional<BatchPlacement> placement_;  ///< of cached rows
   Stream& stream_;
   std::unique_ptr<Stream> copies_;  ///< copies staged arrays to the device
   std::vector<BagScan> scans_;
