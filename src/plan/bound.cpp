@@ -1,7 +1,6 @@
 #include "bound.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -12,14 +11,11 @@
 #include "division.h"
 #include "exchange.h"
 #include "memory.h"
-#include "memory_bound.h"
 
 namespace dlrm {
 double least_heaviest(const RunConfig& config, const CostModel& cost) {
   TableDivisions divisions(config, cost);
-  DivisionLimits any;
-  any.replica = std::numeric_limits<double>::infinity();
-  for (const TableConfig& table : config.model.tables) divisions.add(table, any);
+  for (const TableConfig& table : config.model.tables) divisions.add(table, MayBe::kCutOrCopied);
   return divisions.least_heaviest(0);
 }
 
@@ -108,10 +104,8 @@ PlanRatios plan_ratios(const RunConfig& config, const Plan& plan, const PlanOpti
     const double caches = rank.cache + rank.host_cache;
     fullest = std::max(fullest, rank.total() + rank.host_total() - caches);
   }
-  Plan without = plan;
-  without.ranks_per_node = 0;
-  const double seconds = heaviest_rank(config, without, cost);
-  return {cost_ratio(config, plan, cost), fullest / least_fullest(config, cost, seconds, fullest)};
+  const LeastMemory least = least_memory(config, plan.world);
+  return {cost_ratio(config, plan, cost), fullest / (least.common + least.tables / plan.world)};
 }
 
 }  // namespace dlrm

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "dlrm/plan/id_exchange.h"
+#include "dlrm/plan/node_sums.h"
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/message_bytes.h"
 
 #include "memory.h"
-#include "node_plan.h"
 #include "numbers.h"
 
 namespace dlrm {

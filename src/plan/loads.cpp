@@ -6,13 +6,13 @@
 
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/id_exchange.h"
+#include "dlrm/plan/node_sums.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/plan/traffic.h"
 
 #include "exchange.h"
 #include "gpu_memory.h"
 #include "memory.h"
-#include "node_plan.h"
 
 namespace dlrm {
 namespace {
