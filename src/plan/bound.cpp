@@ -57,7 +57,7 @@ LeastMemory least_memory(const RunConfig& config, int world) {
                  input_bytes(config, local);
   // Without padding, which depends on the cut. Row-wise state is at least a float of each row.
   const double states = traits_of(config.train.sparse_optimizer.type).state_count();
-  const DType gradient = config.sent_types().backward;
+  const ModelTypes types = model_types(config);
   const bool rowwise = traits_of(config.train.sparse_optimizer.type).rowwise();
   for (const TableConfig& table : config.model.tables) {
     if (config.memory.tier_of(table.name) == MemoryTier::kCached) continue;
@@ -67,13 +67,14 @@ LeastMemory least_memory(const RunConfig& config, int world) {
     const double vectors = pools_locally(table, table.rows, world)
                                ? 0
                                : static_cast<double>(table.features.size()) * dim;
-    const WireConfig sent = narrowest_types(config, table, gradient);
+    const WireConfig sent = narrowest_types(config, table, types.gradient);
     const double buffers =
         vectors * (static_cast<double>(config.train.global_batch_size) * owned_float_bytes(sent) +
                    static_cast<double>(local) * world * message_float_bytes(sent));
     const double copies = world * (held + replicated_gradient_bytes(config, table, world));
-    least.tables += std::min(held + buffers, copies) +
-                    routed_bytes(config, table, table.rows, config.train.global_batch_size, world);
+    least.tables += std::min(held + buffers, copies) + routed_bytes(config, table, table.rows,
+                                                                    config.train.global_batch_size,
+                                                                    world, types.key_bytes);
   }
   return least;
 }

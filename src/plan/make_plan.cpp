@@ -42,10 +42,11 @@ double replica_bytes(const RunConfig& config, const TableConfig& table) {
 }
 
 /// All memory that a rank needs for a replica.
-double replica_memory(const RunConfig& config, const TableConfig& table, int world) {
+double replica_memory(const RunConfig& config, const TableConfig& table, int world,
+                      const ModelTypes& types) {
   const int64_t local = largest_part(config.train.global_batch_size, world);
   return replica_bytes(config, table) + replicated_gradient_bytes(config, table, world) +
-         routed_bytes(config, table, table.rows, local, 1);
+         routed_bytes(config, table, table.rows, local, 1, types.key_bytes);
 }
 
 /// The seconds of all ranks together for a table of a fixed strategy.
@@ -77,10 +78,11 @@ void choose_replicas(const RunConfig& config, const CostModel& cost, double room
   }
   const std::vector<Division> cheapest = divisions.cheapest(divisions.least_heaviest(fixed) * 1.01);
   std::vector<std::pair<double, size_t>> candidates;
+  const ModelTypes types = model_types(config);
   for (size_t i = 0; i < open.size(); ++i) {
     if (!cheapest[i].replicated) continue;
-    candidates.emplace_back(replica_memory(config, config.model.tables[open[i]], cost.world()),
-                            open[i]);
+    candidates.emplace_back(
+        replica_memory(config, config.model.tables[open[i]], cost.world(), types), open[i]);
   }
   std::sort(candidates.begin(), candidates.end());
   for (const auto& [bytes, t] : candidates) {
@@ -115,8 +117,9 @@ double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& 
       continue;
     room -= row_sum_bytes(config, table, local);
   }
+  const ModelTypes types = model_types(config);
   for (int t : plan.data_parallel) {
-    room -= replica_memory(config, config.model.tables[static_cast<size_t>(t)], plan.world);
+    room -= replica_memory(config, config.model.tables[static_cast<size_t>(t)], plan.world, types);
   }
   return std::max(room, 0.0);
 }

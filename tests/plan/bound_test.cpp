@@ -2,7 +2,6 @@
 #include "plan/bound.h"
 
 #include "plan/division.h"
-#include "plan/memory.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -63,7 +62,7 @@ TEST(Divisions, IfAllAreTooLargeTheMostCostlyPartAndTheMeanAreLeast) {
 TEST(Divisions, PartsFitTheBytes) {
   const RunConfig config = config_of({table("t", 1 << 20, 64)}, 64);
   const CostModel cost(config, 16, {});
-  const double whole = shard_owner_bytes(config, config.model.tables[0], 1 << 20, 64, 16);
+  const double whole = cost.bytes(config.model.tables[0], 1 << 20, 64);
   const Divisions divisions(config.model.tables[0], cost, MayBe::kCut);
   for (const double share : {0.6, 0.3, 0.1}) {
     const Division found = divisions.cheapest(1, share * whole);
