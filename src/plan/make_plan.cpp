@@ -158,12 +158,12 @@ void add_samples(const RunConfig& config, int world, int ranks_per_unit, std::ve
   }
 }
 
-/// Cuts shards whose rank is a node among the ranks of this node.
+/// Cuts shards whose rank is a node among the ranks of this node, which take turns if a shard has
+/// fewer parts.
 std::vector<Shard> parts_in_nodes(const RunConfig& config, const CostModel& cost,
                                   const std::vector<Shard>& shards) {
   std::vector<Shard> parts;
-  std::vector<int> next(static_cast<size_t>(cost.world()),
-                        0);  // if there are fewer parts than ranks
+  std::vector<int> next(static_cast<size_t>(cost.world()), 0);  // rank of each node
   const int on_node = cost.ranks_per_unit();
   for (const Shard& shard : shards) {
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
