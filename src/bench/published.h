@@ -3,7 +3,8 @@
 #include <vector>
 
 #include "dlrm/plan/machine.h"
-#include "dlrm/plan/unfused_step.h"
+
+#include "unfused_step.h"
 
 namespace dlrm::bench {
 

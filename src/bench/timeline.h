@@ -7,7 +7,8 @@
 #include "dlrm/plan/launches.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
-#include "dlrm/plan/recorded_step.h"
+
+#include "recorded_step.h"
 
 namespace dlrm::bench {
 

@@ -10,7 +10,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-double ms(double seconds) { return 1e3 * seconds; }
+double in_ms(double seconds) { return 1e3 * seconds; }
 
 /// "50", or "50 to 52" over the ranks.
 template <class Counts, class Get>
@@ -52,8 +52,8 @@ std::string to_table(const TimelineOptions& options, const TimelineResult& resul
       "launches", over_ranks(result.planned, [](const StepLaunches& l) { return l.launches(); }),
       "collectives",
       over_ranks(result.planned, [](const StepLaunches& l) { return l.collectives; }), "step, ms",
-      ms(step), "samples/s", batch / step, "collectives, ms", ms(result.exchange),
-      "of them exposed, ms", ms(result.exposed));
+      in_ms(step), "samples/s", batch / step, "collectives, ms", in_ms(result.exchange),
+      "of them exposed, ms", in_ms(result.exposed));
   return text;
 }
 
@@ -74,9 +74,9 @@ std::string to_json(const TimelineOptions& options, const TimelineResult& result
                                {"host_waits", c.host_waits},
                                {"host_polls", c.host_polls}});
   }
-  json["modelled"] = {{"step_ms", ms(result.end - result.begin)},
-                      {"collectives_ms", ms(result.exchange)},
-                      {"exposed_ms", ms(result.exposed)}};
+  json["modelled"] = {{"step_ms", in_ms(result.end - result.begin)},
+                      {"collectives_ms", in_ms(result.exchange)},
+                      {"exposed_ms", in_ms(result.exposed)}};
   json["modelled"]["launches"] = OrderedJson::array();
   for (const StepLaunches& launches : result.planned) {
     json["modelled"]["launches"].push_back({{"kernels", launches.kernels},
@@ -93,8 +93,8 @@ std::string to_json(const TimelineOptions& options, const TimelineResult& result
                                   {"stage", o.place.stage},
                                   {"rank", o.collective ? -1 : o.place.rank},
                                   {"streams", o.streams},
-                                  {"begin_ms", ms(o.begin)},
-                                  {"end_ms", ms(o.end)}});
+                                  {"begin_ms", in_ms(o.begin)},
+                                  {"end_ms", in_ms(o.end)}});
   }
   return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }

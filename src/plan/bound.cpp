@@ -1,7 +1,6 @@
 #include "bound.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -12,14 +11,11 @@
 #include "division.h"
 #include "exchange.h"
 #include "memory.h"
-#include "memory_bound.h"
 
 namespace dlrm {
 double least_heaviest(const RunConfig& config, const CostModel& cost) {
   TableDivisions divisions(config, cost);
-  DivisionLimits any;
-  any.replica = std::numeric_limits<double>::infinity();
-  for (const TableConfig& table : config.model.tables) divisions.add(table, any);
+  for (const TableConfig& table : config.model.tables) divisions.add(table, MayBe::kCutOrCopied);
   return divisions.least_heaviest(0);
 }
 
@@ -61,7 +57,7 @@ LeastMemory least_memory(const RunConfig& config, int world) {
                  input_bytes(config, local);
   // Without padding, which depends on the cut. Row-wise state is at least a float of each row.
   const double states = traits_of(config.train.sparse_optimizer.type).state_count();
-  const DType gradient = config.sent_types().backward;
+  const ModelTypes types = model_types(config);
   const bool rowwise = traits_of(config.train.sparse_optimizer.type).rowwise();
   for (const TableConfig& table : config.model.tables) {
     if (config.memory.tier_of(table.name) == MemoryTier::kCached) continue;
@@ -71,13 +67,14 @@ LeastMemory least_memory(const RunConfig& config, int world) {
     const double vectors = pools_locally(table, table.rows, world)
                                ? 0
                                : static_cast<double>(table.features.size()) * dim;
-    const WireConfig sent = narrowest_types(config, table, gradient);
+    const WireConfig sent = narrowest_types(config, table, types.gradient);
     const double buffers =
         vectors * (static_cast<double>(config.train.global_batch_size) * owned_float_bytes(sent) +
                    static_cast<double>(local) * world * message_float_bytes(sent));
     const double copies = world * (held + replicated_gradient_bytes(config, table, world));
-    least.tables += std::min(held + buffers, copies) +
-                    routed_bytes(config, table, table.rows, config.train.global_batch_size, world);
+    least.tables += std::min(held + buffers, copies) + routed_bytes(config, table, table.rows,
+                                                                    config.train.global_batch_size,
+                                                                    world, types.key_bytes);
   }
   return least;
 }
@@ -108,10 +105,8 @@ PlanRatios plan_ratios(const RunConfig& config, const Plan& plan, const PlanOpti
     const double caches = rank.cache + rank.host_cache;
     fullest = std::max(fullest, rank.total() + rank.host_total() - caches);
   }
-  Plan without = plan;
-  without.ranks_per_node = 0;
-  const double seconds = heaviest_rank(config, without, cost);
-  return {cost_ratio(config, plan, cost), fullest / least_fullest(config, cost, seconds, fullest)};
+  const LeastMemory least = least_memory(config, plan.world);
+  return {cost_ratio(config, plan, cost), fullest / (least.common + least.tables / plan.world)};
 }
 
 }  // namespace dlrm

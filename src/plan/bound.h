@@ -22,8 +22,8 @@ struct LeastMemory {
 /// Cached tables are left out, since they may take less memory than their rows.
 LeastMemory least_memory(const RunConfig& config, int world);
 
-/// The heaviest rank by cost, over the least of any plan, and the fullest by memory, over the least
-/// of any plan whose heaviest rank costs no more. Caches are left out of the latter.
+/// The heaviest rank by cost, over the least of any plan, and the fullest by memory, over the mean
+/// of what any plan needs. Caches are left out of the latter.
 struct PlanRatios {
   double cost = 1;
   double memory = 1;

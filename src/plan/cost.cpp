@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "dlrm/plan/cache_size.h"
+#include "dlrm/plan/node_sums.h"
 #include "dlrm/plan/traffic.h"
 
 #include "exchange.h"
 #include "memory.h"
-#include "node_plan.h"
 
 namespace dlrm {
 namespace {

@@ -6,9 +6,10 @@
 
 #include "dlrm/core/partition.h"
 
-#include "memory.h"
-
 namespace dlrm {
+namespace {
+
+/// Whether parts of both tables cost the same and need the same memory, unless one is cached.
 bool same_shape(const TableConfig& a, const TableConfig& b) {
   const auto same = [](const FeatureConfig& x, const FeatureConfig& y) {
     return x.hotness == y.hotness;
@@ -18,28 +19,24 @@ bool same_shape(const TableConfig& a, const TableConfig& b) {
                     same);
 }
 
-Divisions::Divisions(const RunConfig& config, const TableConfig& table, const CostModel& cost,
-                     const DivisionLimits& limits)
-    : table_(table), cost_(cost), whole_(limits.whole) {
-  const double held = row_bytes(table, table.rows, table.dim) +
-                      state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
-  may_copy_ = !whole_ && held <= limits.replica;
-  const int64_t most =
-      whole_ ? 1 : std::clamp<int64_t>(table.dim / limits.narrowest, 1, cost.world());
-  const auto stride = [&](int64_t width) {
-    return static_cast<double>(table_stride(width, table.dtype));
-  };
+}  // namespace
+
+Divisions::Divisions(const TableConfig& table, const CostModel& cost, MayBe may_be)
+    : table_(table), cost_(cost), may_be_(may_be) {
+  const int64_t most = may_be == MayBe::kWhole ? 1 : std::min<int64_t>(table.dim, cost.world());
   // Of several numbers with the same widest part, the least is enough.
   for (int64_t columns = 1; columns <= most; ++columns) {
-    const int64_t widest = largest_part(table.dim, columns);
-    const bool narrower = columns == 1 || widest < largest_part(table.dim, columns_.back());
-    const double padded = static_cast<double>(columns) * stride(widest);
-    if (narrower && padded <= limits.padded * stride(table.dim)) columns_.push_back(columns);
+    if (columns > 1 &&
+        largest_part(table.dim, columns) == largest_part(table.dim, columns_.back())) {
+      continue;
+    }
+    columns_.push_back(columns);
   }
 }
 
 int64_t Divisions::most_rows(int64_t columns) const {
-  return whole_ ? 1 : std::max<int64_t>(1, std::min(cost_.world() / columns, table_.rows));
+  if (may_be_ == MayBe::kWhole) return 1;
+  return std::max<int64_t>(1, std::min(cost_.world() / columns, table_.rows));
 }
 
 double Divisions::part(int64_t rows, int64_t columns) const {
@@ -101,23 +98,23 @@ Division Divisions::cheapest(double seconds, double bytes) const {
       consider(grid(most, columns));
     }
   }
-  if (may_copy_) consider({{}, true, copy(), copy() * cost_.world()});
+  if (may_be_ == MayBe::kCutOrCopied) consider({{}, true, copy(), copy() * cost_.world()});
   best.fewest = fewest;
   return best;
 }
 
 double Divisions::copy() const {
-  return may_copy_ ? cost_.replica(table_) : std::numeric_limits<double>::infinity();
+  return may_be_ == MayBe::kCutOrCopied ? cost_.replica(table_)
+                                        : std::numeric_limits<double>::infinity();
 }
 
 TableDivisions::TableDivisions(const RunConfig& config, const CostModel& cost)
     : config_(config), cost_(cost) {}
 
-void TableDivisions::add(const TableConfig& table, const DivisionLimits& limits) {
+void TableDivisions::add(const TableConfig& table, MayBe may_be) {
   const auto same = [&](const auto& known) {
     const Shape& shape = shapes_[known.second];
-    return shape.limits.whole == limits.whole && shape.limits.padded == limits.padded &&
-           same_shape(*shape.table, table) &&
+    return shape.may_be == may_be && same_shape(*shape.table, table) &&
            config_.memory.tier_of(shape.table->name) == config_.memory.tier_of(table.name);
   };
   const std::pair size(table.rows, table.dim);
@@ -125,7 +122,7 @@ void TableDivisions::add(const TableConfig& table, const DivisionLimits& limits)
   auto known = std::find_if(first, last, same);
   if (known == last) {
     known = by_size_.emplace(size, shapes_.size());
-    shapes_.push_back({&table, limits, Divisions(config_, table, cost_, limits)});
+    shapes_.push_back({&table, may_be, Divisions(table, cost_, may_be)});
   }
   ++shapes_[known->second].count;
   shape_of_.push_back(known->second);

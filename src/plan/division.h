@@ -10,13 +10,6 @@
 
 namespace dlrm {
 
-/// Fewest columns of a shard of an `auto` table, unless narrower ones make the heaviest rank much
-/// lighter. A narrower row still reads a whole line of memory.
-inline constexpr int64_t kNarrowestColumns = 16;
-
-/// Whether parts of both tables cost the same and need the same memory, unless one is cached.
-bool same_shape(const TableConfig& a, const TableConfig& b);
-
 /// A way to divide a table, and what it costs.
 struct Division {
   Cut cut;
@@ -27,20 +20,12 @@ struct Division {
   double fewest = 0;        ///< parts of any cut within the limits; infinite if there is none
 };
 
-/// Which divisions of a table there are.
-struct DivisionLimits {
-  int64_t narrowest = 1;  ///< columns of a part, unless the table has fewer
-  double replica = 0;     ///< bytes of rows and state of the largest table that may be copied
-  bool whole = false;     ///< the table may only be whole
-  /// Most elements of a row, with the padding of its parts, as a multiple of those of a whole row.
-  double padded = std::numeric_limits<double>::infinity();
-};
+enum class MayBe { kWhole, kCut, kCutOrCopied };
 
 /// The ways to divide a table into a grid of equal parts, at most one for each rank, or to copy it.
 class Divisions {
  public:
-  Divisions(const RunConfig& config, const TableConfig& table, const CostModel& cost,
-            const DivisionLimits& limits);
+  Divisions(const TableConfig& table, const CostModel& cost, MayBe may_be);
 
   /// The least total of a division whose parts need at most `bytes` and cost at most `seconds`. If
   /// there is none, the parts are as little too large as possible, and then the sum of the most
@@ -57,9 +42,8 @@ class Divisions {
 
   const TableConfig& table_;
   const CostModel& cost_;
+  const MayBe may_be_;
   std::vector<int64_t> columns_;  ///< numbers of parts along the columns
-  bool may_copy_;
-  bool whole_;
 };
 
 /// The divisions of several tables. Tables of the same shape are computed together.
@@ -67,7 +51,7 @@ class TableDivisions {
  public:
   TableDivisions(const RunConfig& config, const CostModel& cost);
 
-  void add(const TableConfig& table, const DivisionLimits& limits);
+  void add(const TableConfig& table, MayBe may_be);
 
   /// The cheapest division of each table, in the order in which they were added.
   std::vector<Division> cheapest(double seconds,
@@ -81,7 +65,7 @@ class TableDivisions {
  private:
   struct Shape {
     const TableConfig* table;
-    DivisionLimits limits;
+    MayBe may_be;
     Divisions divisions;
     int count = 0;
   };

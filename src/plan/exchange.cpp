@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "dlrm/plan/id_exchange.h"
+#include "dlrm/plan/node_sums.h"
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/message_bytes.h"
 
 #include "memory.h"
-#include "node_plan.h"
 #include "numbers.h"
 
 namespace dlrm {
@@ -152,11 +152,10 @@ bool shares_ids(const Plan& plan, size_t i) {
   return a.rank == b.rank && a.table == b.table && a.rows == b.rows;
 }
 
-void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
+std::vector<ExchangedBytes> exchanged_bytes(const RunConfig& config, const Plan& plan) {
   const RanksOfSize sizes = ranks_of_size(config, plan.world);
   std::vector<OwnerFlow> flows = flows_of(config, plan, sizes);
   if (config.routing.mode == RoutingMode::kFixed) gather_ids(config, plan, sizes, flows);
-  const NodeSumBytes sums = node_sum_bytes(config, plan);
   const int64_t id_bytes = id_bytes_of(config, plan);
   const bool on_devices = devices_exchange_ids(config, plan);
   const auto message = [&](const OwnerFlow& flow, int64_t samples) {
@@ -168,57 +167,48 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
   };
   const int64_t size_bytes =
       on_devices ? id_block_size_bytes(config.model.tables, plan) : kSizeBytes;
-  std::map<int64_t, double> to_all;
+  const double announced = real(size_bytes) * (plan.world - 1);
+  std::map<int64_t, double> to_all;  // ids, by samples
   double floats = 0, vector_bytes = 0;
   for (const OwnerFlow& flow : flows) {
     for (const auto& [samples, ranks] : sizes) to_all[samples] += message(flow, samples);
     floats += flow.floats;
     vector_bytes += flow.vector_bytes;
   }
-  const auto backward = static_cast<double>(size_of(config.sent_types().backward));
+  const double gradient = real(size_of(config.sent_types().backward));
+  const double element = real(size_of(config.compute_type()));
+  const double width = real(config.model.embedding_width());
+  std::vector<ExchangedBytes> exchanged;
   for (int rank = 0; rank < plan.world; ++rank) {
-    RankLoad& load = loads[static_cast<size_t>(rank)];
     const OwnerFlow& own = flows[static_cast<size_t>(rank)];
     const int64_t samples = samples_of(config, rank, plan.world);
-    const double announced = real(size_bytes) * (plan.world - 1);
+    const double mine = real(samples), others = real(config.train.global_batch_size - samples);
     double from_all = 0;
     for (const auto& [size, ranks] : sizes) from_all += ranks * message(own, size);
-    const double requested = static_cast<double>(samples) * (floats - own.floats);
-    const auto others = static_cast<double>(config.train.global_batch_size - samples);
-    const double requested_bytes = static_cast<double>(samples) * (vector_bytes - own.vector_bytes);
-    load.node_pooled_bytes = sums.partial[static_cast<size_t>(rank)];
-    load.node_gradient_bytes = sums.summed[static_cast<size_t>(rank)];
-    load.ids_sent_bytes = announced + to_all[samples] - message(own, samples);
-    load.pooled_sent_bytes = others * own.vector_bytes + load.node_pooled_bytes;
-    load.gradient_sent_bytes = requested * backward + load.node_gradient_bytes;
-    load.received_bytes = announced + from_all - message(own, samples) + requested_bytes +
-                          others * own.floats * backward + load.node_pooled_bytes +
-                          load.node_gradient_bytes;
-  }
-}
-
-std::vector<ExchangedBytes> exchanged_bytes(const RunConfig& config, const Plan& plan) {
-  const std::vector<OwnerFlow> flows = flows_of(config, plan, {});
-  const auto gradient = static_cast<double>(size_of(config.sent_types().backward));
-  double all = 0, floats = 0;
-  for (const OwnerFlow& flow : flows) {
-    all += flow.vector_bytes;
-    floats += flow.floats;
-  }
-  std::vector<ExchangedBytes> exchanged;
-  const auto element = static_cast<double>(size_of(config.compute_type()));
-  const auto width = static_cast<double>(config.model.embedding_width());
-  for (int rank = 0; rank < plan.world; ++rank) {
-    const OwnerFlow& own = flows[static_cast<size_t>(rank)];
-    const int64_t samples = samples_of(config, rank, plan.world);
-    const auto mine = static_cast<double>(samples);
-    const auto others = static_cast<double>(config.train.global_batch_size - samples);
-    exchanged.push_back({mine * (all - own.vector_bytes), others * own.floats * gradient,
-                         mine * (floats - own.floats) * gradient,
-                         mine * width * (element + (floats > 0 ? all / floats : 0)),
+    exchanged.push_back({announced + to_all[samples] - message(own, samples),
+                         announced + from_all - message(own, samples), others * own.vector_bytes,
+                         mine * (vector_bytes - own.vector_bytes),
+                         mine * (floats - own.floats) * gradient, others * own.floats * gradient,
+                         mine * width * (element + (floats > 0 ? vector_bytes / floats : 0)),
                          mine * width * (element + gradient)});
   }
   return exchanged;
+}
+
+void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
+  const NodeSumBytes sums = node_sum_bytes(config, plan);
+  const std::vector<ExchangedBytes> exchanged = exchanged_bytes(config, plan);
+  for (size_t rank = 0; rank < loads.size(); ++rank) {
+    RankLoad& load = loads[rank];
+    const ExchangedBytes& own = exchanged[rank];
+    load.node_pooled_bytes = sums.partial[rank];
+    load.node_gradient_bytes = sums.summed[rank];
+    load.ids_sent_bytes = own.ids_sent;
+    load.pooled_sent_bytes = own.vectors_sent + load.node_pooled_bytes;
+    load.gradient_sent_bytes = own.gradients_sent + load.node_gradient_bytes;
+    load.received_bytes = own.ids_received + own.vectors_received + own.gradients_received +
+                          load.node_pooled_bytes + load.node_gradient_bytes;
+  }
 }
 
 void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {

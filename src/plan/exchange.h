@@ -13,14 +13,16 @@ DType vector_type(const RunConfig& config, const TableConfig& table, int64_t row
 WireConfig vector_types(const RunConfig& config, const TableConfig& table, int64_t rows,
                         int64_t width, DType gradient);
 
-/// Bytes of pooled vectors and of their gradients that a rank exchanges with others.
+/// Bytes that a rank exchanges with others for ids, pooled vectors and their gradients, without
+/// those of node sums.
 struct ExchangedBytes {
-  double vectors = 0, gradients = 0;  ///< received
-  double sent_gradients = 0;
+  double ids_sent = 0, ids_received = 0;
+  double vectors_sent = 0, vectors_received = 0;
+  double gradients_sent = 0, gradients_received = 0;
   /// Of memory: vectors are copied from messages to E, and gradients from dE to messages.
   double vector_copies = 0, gradient_copies = 0;
 };
-/// By rank. Not counted are those of node sums.
+/// By rank.
 std::vector<ExchangedBytes> exchanged_bytes(const RunConfig& config, const Plan& plan);
 
 /// True if bags are pooled in E, so that no vectors are sent: on one rank, if no rows are cut.
@@ -31,7 +33,7 @@ bool pools_locally(const TableConfig& table, int64_t rows, int world);
 /// True if shard `i` has the same rows as the preceding shard, and so receives the same ids.
 bool shares_ids(const Plan& plan, size_t i);
 
-/// Adds the bytes of ids, pooled vectors and their gradients.
+/// Adds exchanged_bytes() and the bytes of node sums.
 void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads);
 
 /// Adds the bytes of sums of squares that owners of column shards exchange for row-wise Adagrad.

@@ -6,13 +6,13 @@
 
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/id_exchange.h"
+#include "dlrm/plan/node_sums.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/plan/traffic.h"
 
 #include "exchange.h"
 #include "gpu_memory.h"
 #include "memory.h"
-#include "node_plan.h"
 
 namespace dlrm {
 namespace {
@@ -248,6 +248,7 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
     if (on_devices && first) id_messages += gpu_message_bytes(config, table);
   }
   RankMemory replicated;
+  const double key_bytes = model_types(config).key_bytes;
   for (int t : plan.data_parallel) {
     const TableConfig& table = config.model.tables[static_cast<size_t>(t)];
     const bool on_host =
@@ -257,9 +258,9 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
     (on_host ? replicated.host_optimizer_state : replicated.optimizer_state) +=
         state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
     replicated.exchange += replicated_gradient_bytes(config, table, plan.world);
-    replicated.routing +=
-        routed_bytes(config, table, table.rows,
-                     part_of(config.train.global_batch_size, plan.world - 1, plan.world).size(), 1);
+    replicated.routing += routed_bytes(
+        config, table, table.rows,
+        part_of(config.train.global_batch_size, plan.world - 1, plan.world).size(), 1, key_bytes);
   }
   const double dense = dense_bytes(config), libraries = library_bytes(config);
   std::map<int64_t, LocalBytes> by_samples;  // of which there are two numbers

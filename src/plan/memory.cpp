@@ -39,7 +39,8 @@ double room_of(const ReturnedVectors& vectors, int64_t samples) {
 
 /// routed_bytes() of a CPU.
 double cpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                        int64_t samples, const ReturnedVectors& vectors) {
+                        int64_t samples) {
+  const ReturnedVectors vectors = returned_vectors(config, table, rows);
   // With *fixed* routing an owner receives the ids of all rows.
   const bool all = config.routing.mode == RoutingMode::kFixed || rows == table.rows;
   const double share = all ? 1.0 : kGrowth * real(rows) / real(table.rows);
@@ -47,20 +48,6 @@ double cpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
   const double bags = (all ? 1.0 : kGrowth) * real(samples) * (vectors.every + vectors.listed);
   const double in_flight = config.batches_ahead() + 1;
   return in_flight * (16 * ids + 8 * (bags + 1)) + 40 * ids;
-}
-
-double owner_buffer_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                          int64_t width, int world, const ModelTypes& types) {
-  const int64_t batch = config.train.global_batch_size;
-  if (!plans_for_gpu(config)) {  // the same as below, in less time
-    const ReturnedVectors vectors = returned_vectors(config, table, rows);
-    const double room = pools_locally(table, rows, world) ? 0 : room_of(vectors, batch);
-    const WireConfig sent = vector_types(config, table, rows, width, types.gradient);
-    return room * real(width) * owned_float_bytes(sent) +
-           cpu_routed_bytes(config, table, rows, batch, vectors);
-  }
-  return owner_exchange_bytes(config, table, rows, width, world, types.gradient) +
-         gpu_routed_bytes(config, table, rows, batch, world, types.key_bytes);
 }
 
 /// The fp32 copies of x [b, in], w [out, in] and y [b, out] of the products of dense layers.
@@ -208,11 +195,6 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
   return unique * ((world + 1) * (8.0 + 4.0 * real(table.dim)) + world * 24.0);
 }
 
-double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                    int64_t samples, int sources) {
-  return routed_bytes(config, table, rows, samples, sources, model_types(config).key_bytes);
-}
-
 ModelTypes model_types(const RunConfig& config) {
   return {plans_for_gpu(config) ? gpu_key_bytes(config.model) : 0, config.sent_types().backward};
 }
@@ -222,7 +204,7 @@ double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t r
   if (plans_for_gpu(config)) {
     return gpu_routed_bytes(config, table, rows, samples, sources, key_bytes);
   }
-  return cpu_routed_bytes(config, table, rows, samples, returned_vectors(config, table, rows));
+  return cpu_routed_bytes(config, table, rows, samples);
 }
 
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
@@ -248,16 +230,10 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
 }
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width, int world) {
-  const bool cached = is_cached(config, table);
-  const double held = cached ? cached_share(config, table) : 0;
-  return shard_owner_bytes(config, table, rows, width, world, cached ? &held : nullptr,
-                           model_types(config));
-}
-
-double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, int world, const double* held, const ModelTypes& types) {
-  const double buffers = owner_buffer_bytes(config, table, rows, width, world, types);
+  const double buffers =
+      owner_exchange_bytes(config, table, rows, width, world, types.gradient) +
+      routed_bytes(config, table, rows, config.train.global_batch_size, world, types.key_bytes);
   if (held) return cached_shard_bytes(config, table, rows, width, *held) + buffers;
   return row_bytes(table, rows, width) +
          state_bytes(config.train.sparse_optimizer.type, rows, width) + buffers;

@@ -73,10 +73,8 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 /// The ids of `samples` samples of `sources` ranks in a table's `rows`, and their bags. Each of the
 /// batches in flight takes 16 bytes per id (as received and as used) and 8 per bag. All share 40
 /// per id: rows, bags and starts of segments, and the memory for sorting. With *fixed* routing ids
-/// of all rows count. With *exact* routing those of cut rows may be a quarter more.
-double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                    int64_t samples, int sources);
-/// The same with known ModelTypes::key_bytes.
+/// of all rows count. With *exact* routing those of cut rows may be a quarter more. `key_bytes` are
+/// those of ModelTypes.
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples, int sources, double key_bytes);
 
@@ -98,11 +96,8 @@ double input_bytes(const RunConfig& config, int64_t local_batch);
 /// On a GPU: memory that libraries take for any model.
 double library_bytes(const RunConfig& config);
 
-/// All memory that the owner of a shard needs for it. `auto` packs shards by this size.
-double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width, int world);
-/// The same with known types. `held`: the part of a cached table that is in fast memory; null if
-/// the table is not cached.
+/// All memory that the owner of a shard needs for it. `held`: the part of a cached table that is in
+/// fast memory; null if the table is not cached.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, int world, const double* held, const ModelTypes& types);
 

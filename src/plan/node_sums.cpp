@@ -6,8 +6,6 @@
 
 #include "dlrm/plan/traffic.h"
 
-#include "node_plan.h"
-
 namespace dlrm {
 namespace {
 

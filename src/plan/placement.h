@@ -1,78 +1,81 @@
 #pragma once
-#include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
-#include "dlrm/core/view.h"
 #include "dlrm/plan/plan.h"
 
-#include "balance.h"
 #include "cost.h"
 #include "division.h"
-#include "piece.h"
-#include "rank_fill.h"
-#include "refinement.h"
 #include "shards.h"
 
 namespace dlrm {
 
-/// How much bytes matter beside seconds. kMost: of plans that are not too heavy, the evenest is
-/// best.
-enum class Evenness { kLittle, kMuch, kMost };
+/// What a rank has, or may have.
+struct Load {
+  double seconds = 0;
+  double bytes = 0;
+};
 
-/// Cuts tables and places the parts in the order of cost and bytes, the largest first, each on the
-/// rank of least load that has room. Tries parts of several sizes and keeps the best plan.
+/// A table to place, and whether it may be cut.
+struct OpenTable {
+  int table = 0;  ///< index into ModelConfig::tables
+  MayBe may_be = MayBe::kCut;
+};
+
+/// Places tables on the ranks of a cost model, or on its nodes (docs/planning.md).
+///
+/// A rank is full at so many seconds and so many bytes. Each table is cut in the cheapest way into
+/// equal parts that are no larger than a share of a full rank. Parts with all rows are placed
+/// largest first, each on the rank that is least full with it. Then one rank after the other is
+/// filled with rows of the other tables: of the one with the most bytes for its seconds until the
+/// rank has even bytes, and of the one with the fewest until the rank is full. If something finds
+/// no room, all is placed anew with fuller ranks.
 class Placement {
  public:
-  /// `start` has the loads that are placed already, and the bytes of a sample more on ranks that
-  /// have one. `may_cut[i]` is true if tables[i] may be cut, into parts of at least `narrowest`
-  /// columns. If bytes matter much, ranks may be filled one after the other.
-  Placement(const RunConfig& config, const CostModel& cost, Balance start, std::vector<int> tables,
-            const std::vector<char>& may_cut, int64_t narrowest = kNarrowestColumns,
-            Evenness evenness = Evenness::kMuch);
+  /// `start` has the loads that are placed already, `common` the bytes of every rank besides.
+  /// `room`: bytes of a rank for shards; 0: unknown.
+  Placement(const RunConfig& config, const CostModel& cost, std::vector<Load> start,
+            std::vector<OpenTable> tables, double common, double room);
 
-  /// Places the tables. If memory is unknown or too small for all of them, keeps bytes near the
-  /// mean, as long as that makes the heaviest rank no more than slightly heavier.
-  std::vector<Shard> shards();
+  std::vector<Shard> shards() const;
 
  private:
-  using Cuts = std::vector<Cut>;  ///< one per table of tables_
+  struct Limits {
+    Load full;
+    double even = 0;  ///< bytes of a rank if all have equally many
+  };
+  /// Columns of a table of which rows are placed on one rank after the other.
+  struct Strip {
+    size_t table = 0;  ///< of tables_
+    Range columns;
+    int64_t begin = 0;  ///< the first row that is not yet placed
+    double bytes_per_second = 0;
+  };
+  struct Trial {
+    std::vector<Load> ranks;
+    std::vector<Shard> shards;
+  };
 
   const TableConfig& table(size_t i) const;
-  double least_bytes() const;
-  Cuts cuts_of(double seconds, double bytes, double* mean = nullptr) const;
-  void append_pieces(size_t i, Cut cut, std::vector<Piece>& pieces) const;
-  void place(std::vector<Piece>& pieces, Balance& balance) const;
-  Refinement placed(const Cuts& cuts, double room);
-  std::vector<Shard> begin_filling(const Cuts& cuts, Balance& balance,
-                                   std::vector<Piece>& pieces) const;
-  template <class Use>
-  void for_fillings(View<const double> parts, View<const double> multiples, const Use& use);
-  std::optional<Refinement> filled(const RankFill& fill, const Balance& start,
-                                   const std::vector<Piece>& placed, double seconds, double& room);
-  double even_bytes_of(const Refinement& plan, double multiple) const;
-  void even_bytes(Refinement& plan, double most);
-  void consider(const Refinement& plan);
-  bool is_enough(int64_t most_work) const;
-  std::vector<Piece> within(double room);
-  std::vector<Piece> balanced(double mean_bytes, int64_t most_work);
+  Load load_of(size_t i, int64_t rows, int64_t columns) const;
+  bool may_pour(size_t i, Cut cut) const;
+  double share_of_parts(double mean) const;
+  std::optional<std::vector<Shard>> within(const Limits& limits) const;
+  bool place_parts(size_t i, const Division& division, const Limits& limits, Trial& trial) const;
+  bool pour(std::vector<Strip> strips, const Limits& limits, Trial& trial) const;
+  bool take(Strip& strip, int rank, Load full, Trial& trial) const;
+  void add(size_t i, Shard shard, int rank, Trial& trial) const;
 
   const RunConfig& config_;
   const CostModel& cost_;
-  const bool even_;      ///< whether bytes matter much
-  const bool evenest_;   ///< and most
-  const double common_;  ///< bytes of each rank beside shards and `start`
-  Balance start_;
-  std::vector<int> tables_;
-  std::vector<char> may_cut_;  ///< by table of the model
-  int64_t narrowest_;
+  const std::vector<Load> start_;
+  const std::vector<OpenTable> tables_;
+  const double common_;
+  double room_;
   TableDivisions divisions_;
-  const int64_t change_work_;
-  double least_ = 0;                ///< seconds that the heaviest rank cannot be below
-  int64_t work_ = 0;                ///< of all trials
-  std::optional<Refinement> best_;  ///< if memory is unknown
-  double best_score_ = std::numeric_limits<double>::infinity();
+  double least_ = 0;  ///< seconds that the heaviest rank cannot be below
+  double even_ = 0;   ///< bytes of a rank if all have equally many, or of a table that is not cut
+  double other_ = 0;  ///< seconds of `start`
 };
 
 }  // namespace dlrm

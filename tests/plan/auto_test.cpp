@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include "plan/cost.h"
-#include "plan/placement.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -114,25 +113,18 @@ TEST(Auto, ThereMayBeMoreRanksThanTablesWithOneSample) {
   EXPECT_NO_THROW(check_plan(make_plan(config, 300), config.model, "plan"));
 }
 
-TEST(Auto, ReplicasHaveUpTo64MiBEach) {
-  // Rows and state of 512 bytes. The batch is so large that replicas of all sizes cost less.
-  const auto replicated = [](int64_t rows) {
-    return !make_plan(config_of({table("t", rows, 64)}, 1 << 22), 4).data_parallel.empty();
-  };
-  EXPECT_TRUE(replicated((64 << 20) / 512));
-  EXPECT_FALSE(replicated((64 << 20) / 512 + 1));
-}
-
 TEST(Auto, ReplicasTakeATwentiethOfTheMemory) {
   std::vector<TableConfig> tables;
   for (int t = 0; t < 10; ++t) tables.push_back(table(fmt::format("t{}", t), (8 << 20) / 512, 64));
   const RunConfig config = config_of(tables, 1 << 20);
-  EXPECT_EQ(make_plan(config, 4).data_parallel.size(), 10u);
-  // Each takes 8 MiB.
-  for (const int fit : {0, 1, 6, 10}) {
-    const double room = (8.0 * fit + 4) * (1 << 20) * 20;
-    EXPECT_EQ(make_plan(config, 4, {room}).data_parallel.size(), static_cast<size_t>(fit));
+  size_t before = 0;
+  for (const double gib : {0.1, 0.5, 1.0, 100.0}) {
+    const Plan plan = make_plan(config, 4, {gib * 0x1p30});
+    EXPECT_LE(static_cast<double>(plan.data_parallel.size()) * (8 << 20), gib * 0x1p30 / 20) << gib;
+    EXPECT_GE(plan.data_parallel.size(), before) << gib;
+    before = plan.data_parallel.size();
   }
+  EXPECT_EQ(before, 10u);
 }
 
 TEST(Auto, ShardsHaveTheRoomThatReplicasLeave) {
@@ -150,24 +142,6 @@ TEST(Auto, ShardsHaveTheRoomThatReplicasLeave) {
   options.rank_memory_bytes = (most + mean) / 2;
   EXPECT_FALSE(fits_memory(config, loose, options));
   EXPECT_TRUE(fits_memory(config, make_plan(config, 2, options), options));
-}
-
-/// Rank 0 is loaded from the start and gets no table. Of the three equal tables rank 1 gets two. A
-/// cut of one helps rank 1, but not rank 0.
-TEST(Auto, ACutThatLeavesTheLargestLoadIsNotMade) {
-  std::vector<TableConfig> tables;
-  for (int t = 0; t < 3; ++t) tables.push_back(table(fmt::format("t{}", t), 1 << 20, 16, {10}));
-  const RunConfig config = config_of(tables, 4096);
-  const CostModel cost(config, 3, {});
-  const auto shards = [&](double tables_of_load) {
-    Balance start(3, 0x1p50);
-    for (int rank = 0; rank < 3; ++rank)
-      start.add(rank, 0, 0x1p45);  // next to which tables are small
-    start.add(0, tables_of_load * cost.shard(tables[0], tables[0].rows, tables[0].dim), 0);
-    return Placement(config, cost, start, {0, 1, 2}, {1, 1, 1}).shards().size();
-  };
-  EXPECT_EQ(shards(1.99), 3u);
-  EXPECT_GT(shards(1.9), 3u);
 }
 
 TEST(CostModel, AReplicaOfAnEmptyExchangeIsNoCheaperThanItsLookups) {

@@ -145,7 +145,7 @@ TEST(CostModel, TheMemoryOfACachedShardIsThatOfItsRank) {
         config.memory.cached.middle = middle;
         const TableConfig& t = config.model.tables[0];
         const RankMemory memory = rank_memory(config, make_plan(config, 1))[0];
-        const double needed = memory.cache + routed_bytes(config, t, t.rows, 64, 1);
+        const double needed = memory.cache + routed_bytes(config, t, t.rows, 64, 1, 4);
         const CostModel cost(config, 1, {});
         const double counted = cost.bytes(t, t.rows, 16) + cost.checkpoint_bytes();
         EXPECT_NEAR(counted / needed, 1, 1e-3) << backing << policy << middle;

@@ -1,6 +1,5 @@
 // The work of the dense layers in a simulated step, as numbers for each interaction.
 #include "dlrm/plan/launches.h"
-#include "dlrm/plan/unfused_step.h"
 
 #include "plan/simulate/step_work.h"
 #include "plan_fixtures.h"
@@ -64,11 +63,6 @@ TEST(DenseWorkOf, Bf16HalvesActivationsAndAdamReadsItsState) {
   EXPECT_EQ(text_of(dense_work(config, false)),
             "13x7:98 without dx 7x4:32 | | 10x5:55 5x1:6 | forward 52 128 backward 84 256 | "
             "elements of 2, update 5348 of 191");
-}
-
-TEST(MemoryBalancedPlan, KeepsATableOfTheLargestSizeWhole) {
-  const RunConfig config = config_of({table("a", 100, 8), table("b", 101, 8)}, 64);
-  EXPECT_EQ(memory_balanced_plan(config.model, 2, 800).shards.size(), 3u);
 }
 
 TEST(StepWork, GradientsOfCopiedTablesTravelWithTheSecondBucketOfGpus) {

@@ -197,9 +197,9 @@ TEST(RankMemory, ListsOfReturnedBagsCount) {
   // 2 shards, 2 samples, half an id of one feature, 2 batches in flight. With fixed routing ids of
   // all rows arrive.
   const TableConfig& t = config.model.tables[0];
-  const double fixed = routed_bytes(config, t, 5, 4, 2);
+  const double fixed = routed_bytes(config, t, 5, 4, 2, 4);
   config.routing.mode = RoutingMode::kExact;
-  EXPECT_DOUBLE_EQ(lists, 2 * 8 * 2 * 0.5 * 2 + routed_bytes(config, t, 5, 4, 2));
+  EXPECT_DOUBLE_EQ(lists, 2 * 8 * 2 * 0.5 * 2 + routed_bytes(config, t, 5, 4, 2, 4));
   config.routing.mode = RoutingMode::kFixed;
   EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].routing, fixed);
 }

@@ -270,8 +270,8 @@ TEST(WhatWouldFit, StrategiesOfTablesAreLeftToAuto) {
   config.model.tables = {table("big", 16 << 20, 16), table("small", 1000, 16)};
   config.sharding.strategy = Strategy::kAuto;
   config.sharding.tables = {{"big", Strategy::kTable}};
-  EXPECT_EQ(what_would_fit(config, make_plan(config, 4), {0.5 * kGiB}),
-            "sharding.strategy: auto on 4 ranks, which cuts 'big', 'small'");
+  EXPECT_THAT(what_would_fit(config, make_plan(config, 4), {0.5 * kGiB}),
+              HasSubstr("sharding.strategy: auto on 4 ranks, which cuts 'big'"));
 }
 
 TEST(WhatWouldFit, ManyRanksAreFoundNearly) {

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "dlrm/plan/traffic.h"
-#include "dlrm/plan/unfused_step.h"
 
 #include "plan/simulate/step_work.h"
 #include "plan_fixtures.h"
@@ -424,43 +423,6 @@ TEST(StepWork, ACopyTakesTheTimeOfAShardOnEachRank) {
   for (const RankWork& rank : step_work(config, make_plan(config, 2, {}), {}).ranks) {
     EXPECT_EQ(rank.shards, 1);
   }
-}
-
-// ---- Programs whose operations are not fused
-
-TEST(MemoryBalancedPlan, DealsSlicesForwardsAndBackwards) {
-  const RunConfig config = config_of({table("a", 100, 8), table("b", 90, 8), table("c", 80, 8),
-                                      table("d", 70, 8), table("e", 60, 8)},
-                                     64);
-  const Plan plan = memory_balanced_plan(config.model, 2, 1e9);
-  check_plan(plan, config.model, "test");
-  std::vector<int> rank(5);
-  for (const Shard& shard : plan.shards) rank[static_cast<size_t>(shard.table)] = shard.rank;
-  EXPECT_EQ(rank, (std::vector<int>{0, 1, 1, 0, 0}));
-}
-
-TEST(MemoryBalancedPlan, CutsLargeTablesByColumns) {
-  const RunConfig config = config_of({table("a", 100, 6), table("b", 10, 6)}, 64);
-  const Plan plan = memory_balanced_plan(config.model, 3, 200);
-  check_plan(plan, config.model, "test");
-  EXPECT_EQ(plan.shards.size(), 4u);  // 600 elements: four parts, but there are three ranks
-  EXPECT_EQ(memory_balanced_plan(config.model, 1, 200).shards.size(), 2u);
-}
-
-TEST_F(Simulation, AnUnfusedStepAddsItsCosts) {
-  json machine = slow_machine();
-  for (const char* key : {"launch_seconds", "shard_seconds"}) machine.erase(key);
-  for (const char* key : {"memory_bytes_per_second", "fp32_products_per_second"})
-    machine[key] = 1e18;
-  std::ofstream(path_) << machine;
-  RunConfig config = dot_config();
-  config.sharding.machine = path_;
-  const PlanOptions options{0, 2, 0, false};
-  const Plan plan = memory_balanced_plan(config.model, 1, 1e9);
-  const UnfusedCosts costs{1e-3, 1e-4, 5, 7};
-  const double ids = 64 * 6;
-  EXPECT_NEAR(simulate_unfused_step(config, plan, options, costs).step,
-              1e-3 * ids + 1e-4 * ids * 16 + 3 * 5 + 3 * 7, 1e-6);
 }
 
 }  // namespace

@@ -180,18 +180,15 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
     work.ranks[rank].node_received = load.node_gradient_bytes;
     work.node_sums.local_bytes =
         std::max({work.node_sums.local_bytes, load.node_pooled_bytes, load.node_gradient_bytes});
-    pooled.push_back(
-        std::max(load.pooled_sent_bytes - load.node_pooled_bytes, exchanged[rank].vectors));
+    const ExchangedBytes& own = exchanged[rank];
+    pooled.push_back(std::max(own.vectors_sent, own.vectors_received));
+    // With sums of squares of row-wise rules.
     const double sent_gradients = load.gradient_sent_bytes - load.node_gradient_bytes;
-    gradients.push_back(std::max(sent_gradients, exchanged[rank].gradients));
+    gradients.push_back(std::max(sent_gradients, own.gradients_received));
     replicas.push_back(load.replicated_bytes);
-    work.ranks[rank].received_bytes = exchanged[rank].vector_copies;
-    work.ranks[rank].packed_bytes = exchanged[rank].gradient_copies;
-    const double square_sums = sent_gradients - exchanged[rank].sent_gradients;
-    const double received_ids = load.received_bytes - load.replicated_bytes -
-                                load.node_pooled_bytes - load.node_gradient_bytes -
-                                exchanged[rank].vectors - exchanged[rank].gradients - square_sums;
-    ids.push_back(std::max(load.ids_sent_bytes, received_ids));
+    ids.push_back(std::max(own.ids_sent, own.ids_received));
+    work.ranks[rank].received_bytes = own.vector_copies;
+    work.ranks[rank].packed_bytes = own.gradient_copies;
   }
   work.ids = all_to_all(ids, on_node);
   work.pooled = all_to_all(pooled, on_node);

@@ -5,7 +5,7 @@
 #include "dlrm/plan/plan.h"
 #include "dlrm/plan/simulate.h"
 
-namespace dlrm {
+namespace dlrm::bench {
 
 /// The costs of a program that runs several operations for each input of a table. Seconds.
 struct UnfusedCosts {
@@ -26,4 +26,4 @@ Plan memory_balanced_plan(const ModelConfig& model, int world, double largest_sl
 StepPrediction simulate_unfused_step(const RunConfig& config, const Plan& plan,
                                      const PlanOptions& options, const UnfusedCosts& costs);
 
-}  // namespace dlrm
+}  // namespace dlrm::bench

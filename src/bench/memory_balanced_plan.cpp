@@ -2,11 +2,10 @@
 #include <tuple>
 #include <vector>
 
-#include "dlrm/plan/unfused_step.h"
+#include "plan/shards.h"
+#include "unfused_step.h"
 
-#include "shards.h"
-
-namespace dlrm {
+namespace dlrm::bench {
 namespace {
 
 struct Slice {
@@ -51,4 +50,4 @@ Plan memory_balanced_plan(const ModelConfig& model, int world, double largest_sl
   return plan;
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::bench

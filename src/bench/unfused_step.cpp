@@ -1,13 +1,13 @@
-#include "dlrm/plan/unfused_step.h"
+#include "unfused_step.h"
 
 #include "dlrm/plan/traffic.h"
 
-#include "dense_passes.h"
-#include "exchange.h"
-#include "predict.h"
-#include "step_work.h"
+#include "plan/exchange.h"
+#include "plan/simulate/dense_passes.h"
+#include "plan/simulate/predict.h"
+#include "plan/simulate/step_work.h"
 
-namespace dlrm {
+namespace dlrm::bench {
 namespace {
 
 /// Seconds of each rank for its tables.
@@ -118,4 +118,4 @@ StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
   return prediction;
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::bench

@@ -1,15 +1,17 @@
 // Times of the operations of a recorded step.
-#include "dlrm/plan/recorded_step.h"
+#include "bench/recorded_step.h"
 
 #include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
-#include "plan_fixtures.h"
+#include "../plan/plan_fixtures.h"
 
-namespace dlrm::plan_test {
+namespace dlrm::bench {
 namespace {
+
+using namespace plan_test;
 
 constexpr StepPart kOfARank[] = {
     StepPart::kLookup,          StepPart::kReceivedVectors,  StepPart::kSentGradients,
@@ -79,4 +81,4 @@ TEST_F(RecordedStep, ProductsAreThoseOfEachLayer) {
 }
 
 }  // namespace
-}  // namespace dlrm::plan_test
+}  // namespace dlrm::bench

@@ -6,7 +6,7 @@
 #include "dlrm/core/view.h"
 #include "dlrm/plan/plan.h"
 
-namespace dlrm {
+namespace dlrm::bench {
 
 /// What an operation of a step does, in the terms of simulate_step().
 enum class StepPart : uint8_t {
@@ -56,4 +56,4 @@ std::vector<OperationTime> time_operations(const RunConfig& config, const Plan& 
                                            const PlanOptions& options,
                                            View<const StepOperation> operations, bool exchanges);
 
-}  // namespace dlrm
+}  // namespace dlrm::bench

@@ -1,13 +1,12 @@
 // Partial vectors of row shards that are added within nodes.
-#include "plan/node_plan.h"
+#include "dlrm/plan/node_sums.h"
 
 #include <nlohmann/json.hpp>
 
 #include "dlrm/plan/simulate.h"
 
-#include "plan/bound.h"
-#include "plan/node_parts.h"
-#include "plan/shards.h"
+#include "plan/cost.h"
+#include "plan/memory.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -189,65 +188,6 @@ TEST(NodeSums, OfPlanFilesAreKept) {
               HasSubstr("p: ranks_per_node: -2 is no number of ranks"));
 }
 
-/// A machine whose network is slow.
-class SlowNetwork {
- public:
-  explicit SlowNetwork(double network) : file_(text_of(network)) {}
-  RunConfig with(RunConfig config) const {
-    config.sharding.machine = file_.path();
-    return config;
-  }
-
- private:
-  static std::string text_of(double network) {
-    return fmt::format(
-        R"({{"name": "m", "device": "cpu", "ranks_per_node": 4, "memory_bytes_per_second": 1e12,
-"local_bytes_per_second": 1e11, "network_bytes_per_second": {}, "line_bytes": 64,
-"routing_bytes_per_id": 160, "fp32_products_per_second": 1e12, "bf16_products_per_second": 1e12,
-"sources": {{"ranks_per_node": "t", "memory_bytes_per_second": "t", "local_bytes_per_second": "t",
-"network_bytes_per_second": "t", "line_bytes": "t", "routing_bytes_per_id": "t",
-"fp32_products_per_second": "t", "bf16_products_per_second": "t"}}}})",
-        network);
-  }
-  TemporaryFile file_;
-};
-
-/// Shards of each table are on ranks 0, 2, ... and 1, 3, ...
-TEST(PlannedNodes, GatherTheShardsOfATable) {
-  const SlowNetwork machine(1e10);
-  const RunConfig config =
-      machine.with(config_of({table("a", 1000, 16, {100}), table("b", 1000, 16, {100})}, 4096));
-  Plan plan;
-  plan.world = 8;
-  for (int64_t i = 0; i < 4; ++i) {
-    plan.shards.push_back({0, part_of(1000, i, 4), {0, 16}, static_cast<int>(2 * i)});
-    plan.shards.push_back({1, part_of(1000, i, 4), {0, 16}, static_cast<int>(2 * i + 1)});
-  }
-  sort_plan(plan);
-  const PlanOptions options{0, 4};
-  const CostModel cost(config, 8, options);
-  Plan still = plan;
-  plan_nodes(config, cost, 4, /*may_move=*/false, still);
-  EXPECT_EQ(still.shards, plan.shards);
-  EXPECT_EQ(still.ranks_per_node, 4);
-  plan_nodes(config, cost, 4, /*may_move=*/true, plan);
-  EXPECT_THAT(ranks_of(node_sums(config.model.tables, RoutingMode::kExact, plan)),
-              ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7)));
-}
-
-TEST(PlannedNodes, AddNothingWhereTheNetworkIsFast) {
-  const RunConfig config = config_of({table("a", 1000, 16, {100})}, 4096);
-  Plan plan = rows_on(config.model.tables[0], {0, 1, 2, 3}, 4);
-  plan.ranks_per_node = 0;
-  for (const auto& [network, ranks] : {std::pair{1e10, 2}, {1e13, 0}}) {
-    const SlowNetwork machine(network);
-    const RunConfig on = machine.with(config);
-    Plan planned = plan;
-    plan_nodes(on, CostModel(on, 4, {}), 2, true, planned);
-    EXPECT_EQ(planned.ranks_per_node, ranks) << network;
-  }
-}
-
 TEST(PlannedNodes, SpareBytesBetweenNodesAtTheSameCost) {
   RunConfig config = mlperf_config();
   config.sharding.machine = DLRM_SOURCE "/configs/machines/epyc.json";
@@ -274,79 +214,8 @@ TEST(PlannedNodes, AreNotThoseOfScatteredRanks) {
   EXPECT_EQ(make_plan(config, 64, options).ranks_per_node, 0);
 }
 
-/// Shards that were placed on nodes, among the ranks of each.
-Plan on_ranks(const RunConfig& config, const CostModel& cost, int ranks_per_node,
-              const std::vector<Shard>& shards) {
-  Plan plan;
-  plan.world = cost.world() * ranks_per_node;
-  plan.ranks_per_node = ranks_per_node;
-  plan.shards = parts_in_nodes(config, cost, ranks_per_node, shards);
-  sort_plan(plan);
-  return plan;
-}
-
-TEST(PlacedOnNodes, AShardCostsAsMuchAsTheRanksThatHaveItsParts) {
-  const SlowNetwork machine(1e10);
-  for (const int hotness : {1, 100}) {
-    const RunConfig config = machine.with(config_of({table("a", 1024, 16, {hotness})}, 4096));
-    const CostModel cost(config, 8, {0, 4}), of_nodes = cost.of_nodes(4);
-    EXPECT_EQ(of_nodes.world(), 2);
-    const Plan plan =
-        on_ranks(config, of_nodes, 4, {{0, {0, 512}, {0, 16}, 0}, {0, {512, 1024}, {0, 16}, 1}});
-    check_plan(plan, config.model, "plan");
-    EXPECT_THAT(plan.shards, SizeIs(8));
-    EXPECT_THAT(node_sums(config.model.tables, RoutingMode::kExact, plan),
-                SizeIs(hotness > 1 ? 2 : 0));
-    const double shard = of_nodes.shard(config.model.tables[0], 512, 16);
-    EXPECT_NEAR(heaviest_rank(config, plan, cost), shard, 1e-9 * shard);
-    Plan apart = plan;
-    apart.ranks_per_node = 0;
-    EXPECT_EQ(heaviest_rank(config, apart, cost) > 1.1 * shard, hotness > 1);
-  }
-}
-
-TEST(PlacedOnNodes, FewPartsAreOnTheLightestRanks) {
-  const SlowNetwork machine(1e10);
-  const RunConfig config =
-      machine.with(config_of({table("a", 2, 1), table("b", 2, 1), table("c", 1026, 2)}, 4096));
-  const CostModel cost = CostModel(config, 8, {0, 4}).of_nodes(4);
-  const Plan plan = on_ranks(
-      config, cost, 4, {{0, {0, 2}, {0, 1}, 1}, {1, {0, 2}, {0, 1}, 1}, {2, {0, 1026}, {0, 2}, 1}});
-  check_plan(plan, config.model, "plan");
-  std::vector<int> few;
-  for (const Shard& shard : plan.shards) {
-    if (shard.table < 2) few.push_back(shard.rank);
-  }
-  EXPECT_THAT(few, ElementsAre(4, 5, 6, 7));
-}
-
-// A rank was the lightest of its node when its last shard was placed, and that is its cheapest one.
-TEST(PlacedOnNodes, ARankWithoutItsCheapestShardIsNotTheHeaviest) {
-  const SlowNetwork machine(1e10);
-  std::vector<TableConfig> tables;
-  std::vector<Shard> shards;
-  for (const int hotness : {30, 10, 640, 20, 160, 1000, 320, 80, 40}) {
-    const auto t = static_cast<int>(tables.size());
-    tables.push_back(table(fmt::format("t{}", t), 1000, 1, {hotness}));
-    shards.push_back({t, {0, 1}, {0, 1}, 0});  // one cell cannot be cut
-  }
-  const RunConfig config = machine.with(config_of(tables, 4096));
-  const CostModel cost = CostModel(config, 3, {0, 3}).of_nodes(3);
-  std::vector<double> loads(3, 0), cheapest(3, 1e9);
-  for (const Shard& shard : on_ranks(config, cost, 3, shards).shards) {
-    const auto rank = static_cast<size_t>(shard.rank);
-    const double seconds = cost.shard(config.model.tables[static_cast<size_t>(shard.table)], 1, 1);
-    loads[rank] += seconds;
-    cheapest[rank] = std::min(cheapest[rank], seconds);
-  }
-  for (size_t r = 0; r < loads.size(); ++r) {
-    EXPECT_LE(loads[r] - cheapest[r], *std::min_element(loads.begin(), loads.end()) * (1 + 1e-9));
-  }
-}
-
-TEST(PlacedOnNodes, ARowwiseRuleCutsSomeColumnsByRowsAlone) {
-  const SlowNetwork machine(1e10);
-  RunConfig config = machine.with(config_of({table("a", 3, 512, {20})}, 4096));
+TEST(PlannedNodes, ARowwiseRuleCutsSomeColumnsByRowsAlone) {
+  RunConfig config = config_of({table("a", 3, 512, {20})}, 4096);
   const CostModel any = CostModel(config, 8, {0, 4}).of_nodes(4);
   EXPECT_GT(any.node_cut(config.model.tables[0], 3, 256).columns, 1);
   config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
@@ -354,7 +223,7 @@ TEST(PlacedOnNodes, ARowwiseRuleCutsSomeColumnsByRowsAlone) {
   EXPECT_EQ(rowwise.node_cut(config.model.tables[0], 3, 256), (Cut{4, 1}));
 }
 
-TEST(PlacedOnNodes, PlansHaveShorterSteps) {
+TEST(PlannedNodes, PlansHaveShorterSteps) {
   RunConfig config = mlperf_config();
   config.sharding.machine = DLRM_SOURCE "/configs/machines/h200_dgx.json";
   PlanOptions known{0, 8};

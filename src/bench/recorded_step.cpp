@@ -1,15 +1,15 @@
-#include "dlrm/plan/recorded_step.h"
+#include "recorded_step.h"
 
 #include <map>
 #include <tuple>
 
 #include "dlrm/core/error.h"
 
-#include "predict.h"
-#include "resources.h"
-#include "step_work.h"
+#include "plan/simulate/predict.h"
+#include "plan/simulate/resources.h"
+#include "plan/simulate/step_work.h"
 
-namespace dlrm {
+namespace dlrm::bench {
 namespace {
 
 constexpr StepPart kComputed[] = {
@@ -198,4 +198,4 @@ std::vector<OperationTime> time_operations(const RunConfig& given, const Plan& p
   return times;
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::bench
