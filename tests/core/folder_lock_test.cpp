@@ -127,26 +127,6 @@ TEST_F(FolderLockTest, AHolderWithoutARecordIsUnknown) {
   close(file_lock);
 }
 
-TEST_F(FolderLockTest, ARecordMayLackItsLastEndOfLine) {
-  write_file(file(), "host elsewhere\nstarted then\npid 77");
-  const int file_lock = open(file().c_str(), O_RDWR);
-  struct flock whole {};
-  whole.l_type = F_WRLCK;
-  ASSERT_EQ(fcntl(file_lock, F_OFD_SETLK, &whole), 0);
-  EXPECT_THAT(error_of_locking(), HasSubstr("host elsewhere, pid 77, started then; let"));
-  close(file_lock);
-}
-
-TEST_F(FolderLockTest, TheRecordReplacesALongerOne) {
-  const std::string old = "host " + std::string(500, 'h') + "\npid 77\n";
-  write_file(file(), old);  // without a token: of nobody
-  const FolderLock lock(folder_, kShort);
-  const std::string record = read_file(file()).value_or("");
-  EXPECT_LT(record.size(), old.size());
-  EXPECT_EQ(record.find("hhh"), std::string::npos);
-  EXPECT_EQ(record.rfind("beat "), record.size() - 18) << record;
-}
-
 TEST_F(FolderLockTest, AReleasedFolderIsEmptyAndFree) {
   { const FolderLock first(folder_, kShort); }
   EXPECT_TRUE(fs::is_empty(folder_));
@@ -221,29 +201,9 @@ TEST_F(FolderLockTest, AHolderThatIsEndingIsWaitedFor) {
   EXPECT_EQ(code_of(child), 0);
 }
 
-TEST_F(FolderLockTest, AHolderOnAnotherHostIsRespectedWhileItBeats) {
-  std::atomic<bool> ended{false};
-  write_foreign_record(0);
-  std::thread holder([&] {
-    for (int beat = 1; !ended; ++beat) {
-      write_foreign_record(beat);
-      usleep(10'000);
-    }
-  });
-  const std::string error =
-      error_of_locking({milliseconds(0), milliseconds(20), milliseconds(60'000)});
-  ended = true;
-  holder.join();
-  EXPECT_THAT(error,
-              AllOf(HasSubstr("host elsewhere"), HasSubstr("pid 77"), HasSubstr("long ago")));
-}
-
 TEST_F(FolderLockTest, AHolderOnAnotherHostThatIsSilentIsDead) {
   write_foreign_record(0);
   EXPECT_TRUE(locks());
-  write_foreign_record(0);
-  age_record(3600);  // needs no waiting
-  EXPECT_TRUE(locks({milliseconds(0), milliseconds(20), milliseconds(600'000)}));
 }
 
 /// A record may be older than several beats, as if its holder had been busy.
@@ -266,7 +226,9 @@ TEST_F(FolderLockTest, AHolderOnAnotherHostIsDeadOnceItsRecordIsOlderThanTheSile
     ended = true;
     holder.join();
     if (age < 600) {
-      EXPECT_THAT(error, HasSubstr("host elsewhere")) << age;
+      EXPECT_THAT(error,
+                  AllOf(HasSubstr("host elsewhere"), HasSubstr("pid 77"), HasSubstr("long ago")))
+          << age;
     } else {
       EXPECT_EQ(error, "") << age;
     }
