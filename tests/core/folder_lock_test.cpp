@@ -29,6 +29,13 @@ using ::testing::HasSubstr;
 // Nobody waits in most of these tests.
 constexpr LockTiming kShort{milliseconds(0), milliseconds(20), milliseconds(1000)};
 
+pid_t start(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  body();
+  _exit(0);
+}
+
 class FolderLockTest : public ::testing::Test {
  protected:
   FolderLockTest() {
@@ -59,15 +66,24 @@ class FolderLockTest : public ::testing::Test {
     fs::last_write_time(file(), fs::file_time_type::clock::now() - std::chrono::seconds(seconds));
   }
 
+  /// Starts a process of this name that has the lock during `held`. Returns once it has it.
+  pid_t start_holder(const std::function<void()>& held, const char* name = "holder") const {
+    int ready[2];
+    EXPECT_EQ(pipe(ready), 0);
+    const pid_t child = start([&] {
+      prctl(PR_SET_NAME, name);
+      const FolderLock lock(folder_, kShort);
+      if (write(ready[1], "x", 1) != 1) _exit(9);
+      held();
+    });
+    char byte;
+    EXPECT_EQ(read(ready[0], &byte, 1), 1);
+    for (const int end : ready) close(end);
+    return child;
+  }
+
   std::string folder_;
 };
-
-pid_t start(const std::function<void()>& body) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  body();
-  _exit(0);
-}
 
 int code_of(pid_t child) {
   int status = 0;
@@ -98,23 +114,13 @@ std::time_t start_in(const std::string& error) {
 TEST_F(FolderLockTest, TheStartOfTheHoldingProcessIsToldWhateverItsName) {
   for (const char* name :
        {"dlrm-train", "a) S 1", ") R 1 (2)", "))))", "((", "", "a b  c", "1 2)3", "line\n) S 1"}) {
-    int ready[2];
-    ASSERT_EQ(pipe(ready), 0);
     const std::time_t before = std::time(nullptr);
-    const pid_t child = start([&] {
-      prctl(PR_SET_NAME, name);
-      const FolderLock lock(folder_, kShort);
-      EXPECT_EQ(write(ready[1], "x", 1), 1);
-      pause();
-    });
-    char byte;
-    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    const pid_t child = start_holder(pause, name);
     const std::time_t started = start_in(error_of_locking());
     EXPECT_GE(started, before - 2) << name;  // the two clocks are read one after the other
     EXPECT_LE(started, std::time(nullptr) + 2) << name;
     kill(child, SIGKILL);
     code_of(child);
-    for (const int end : ready) close(end);
   }
 }
 
@@ -135,20 +141,11 @@ TEST_F(FolderLockTest, AReleasedFolderIsEmptyAndFree) {
 
 TEST_F(FolderLockTest, TheLockOfAKilledProcessIsFreeAtOnce) {
   for (int round = 0; round < 5; ++round) {
-    int ready[2];
-    ASSERT_EQ(pipe(ready), 0);
-    const pid_t child = start([&] {
-      const FolderLock lock(folder_, kShort);
-      EXPECT_EQ(write(ready[1], "x", 1), 1);
-      pause();
-    });
-    char byte;
-    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    const pid_t child = start_holder(pause);
     EXPECT_FALSE(locks());
     kill(child, SIGKILL);
     EXPECT_EQ(code_of(child), 128 + SIGKILL);
     EXPECT_TRUE(locks());
-    for (const int end : ready) close(end);
   }
 }
 
@@ -187,11 +184,7 @@ TEST_F(FolderLockTest, OfManyProcessesAtOneInstantOneGetsIt) {
 }
 
 TEST_F(FolderLockTest, AHolderThatIsEndingIsWaitedFor) {
-  const pid_t child = start([&] {
-    const FolderLock lock(folder_, kShort);
-    usleep(300'000);
-  });
-  while (!fs::exists(file())) usleep(1000);
+  const pid_t child = start_holder([] { usleep(300'000); });
   const auto open_files = [] {
     return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
   };
