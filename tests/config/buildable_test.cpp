@@ -23,12 +23,6 @@ TEST(CheckBuildable, EveryShippedConfigPasses) {
   }
 }
 
-TEST(CheckBuildable, HostMemoryAndFixedRoutingPass) {
-  EXPECT_EQ(refusal({"memory.tier=host", "memory.tables={t: device}", "routing.mode=fixed",
-                     "comm=mpi", "device=cpu"}),
-            "");
-}
-
 TEST(CheckBuildable, TheErrorNamesTheMissingFeature) {
   EXPECT_EQ(refusal({"memory.tier=cached", "device=cuda"}, {.cuda = true}), "");
   EXPECT_EQ(refusal({"memory.tier=cached", "device=cpu"}), "");
@@ -37,13 +31,6 @@ TEST(CheckBuildable, TheErrorNamesTheMissingFeature) {
             "memory.cached.middle: needs memory.cached.backing: ssd; leave it empty");
   EXPECT_EQ(refusal({"memory.tier=cached", "memory.cached.middle=1GiB", "device=cpu"}), "");
   EXPECT_EQ(refusal({"memory.cached.middle=1GiB", "device=cpu"}), "");
-}
-
-TEST(CheckBuildable, EveryActivationAndTableTypePasses) {
-  for (const char* activation : {"relu", "gelu", "silu", "sigmoid", "tanh"}) {
-    EXPECT_EQ(refusal({std::string("model.activation=") + activation}), "");
-  }
-  EXPECT_EQ(refusal({"model.tables.t.dtype=bf16"}), "");
 }
 
 TEST(CheckBuildable, DeviceCudaPassesInABuildWithCuda) {

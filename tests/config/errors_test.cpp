@@ -40,20 +40,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Fraction", "train.global_batch_size=1.5",
              "train.global_batch_size is \"1.5\": needs a whole number from 1 to 2147483647, "
              "or auto"},
-        Case{"Negative", "train.seed=-1",
-             "train.seed is \"-1\": needs a whole number from 0 to 18446744073709551615"},
-        Case{"Huge", "model.tables.C1.rows=1e40",
-             "model.tables.0.rows is \"1e40\": needs a whole number from 1 to 1099511627776"},
-        Case{"TooLongForAnInteger", "eval.every_steps=99999999999999999999",
-             "eval.every_steps is \"99999999999999999999\": needs a whole number from 0 to "
-             "9007199254740992"},
-        Case{"Zero", "model.tables.C1.rows=0",
-             "model.tables.0.rows is \"0\": needs a whole number from 1 to 1099511627776"},
         Case{"Quoted", "train.threads='2'",
              "train.threads is the quoted text \"2\": needs a whole number from 0 to 4096"},
-        Case{"QuotedReal", "train.dense_optimizer.lr='0.1'",
-             "train.dense_optimizer.lr is the quoted text \"0.1\": needs a number from 0 to "
-             "1000000"},
         Case{"ListForAReal", "train.dense_optimizer.lr=[0.1]",
              "train.dense_optimizer.lr is a list: needs a number from 0 to 1000000"},
         Case{"NoRows", "model.tables.C1.rows=",
@@ -62,14 +50,6 @@ INSTANTIATE_TEST_SUITE_P(
              "train.dense_optimizer.lr is \"nan\": needs a number from 0 to 1000000"},
         Case{"Infinity", "train.dense_optimizer.lr=.inf",
              "train.dense_optimizer.lr is \".inf\": needs a number from 0 to 1000000"},
-        Case{"BetaOfOne", "train.dense_optimizer.beta1=1",
-             "train.dense_optimizer.beta1 is \"1\": needs a number from 0 to below 1"},
-        Case{"ZeroEps", "train.sparse_optimizer.eps=0",
-             "train.sparse_optimizer.eps is \"0\": needs a number from 1e-30 to 1"},
-        Case{"CountTooLarge", "model.tables.t.count=1000001",
-             "model.tables.1.count is \"1000001\": needs a whole number from 1 to 1000000"},
-        Case{"TooManyTables", "model.tables.t.count=1000000",
-             "model.tables.1 makes more than 1000000 tables"},
         Case{"NumberInAList", "model.top_mlp=[8, x, 1]",
              "model.top_mlp.1 is \"x\": needs a whole number from 1 to 1048576"}),
     [](const auto& info) { return std::string(info.param.name); });
@@ -83,13 +63,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"SparseLamb", "train.sparse_optimizer.type=lamb",
              "train.sparse_optimizer.type is \"lamb\": needs one of sgd, adagrad, rowwise_adagrad, "
              "adam, ftrl"},
-        Case{"ZeroBeta", "train.sparse_optimizer.beta=0",
-             "train.sparse_optimizer.beta is \"0\": needs a number from 1e-30 to 1000000"},
         Case{"DenseFtrl", "train.dense_optimizer.type=ftrl",
              "train.dense_optimizer.type is \"ftrl\": needs one of sgd, adagrad, adam, lamb"},
-        Case{"DenseRowwiseAdagrad", "train.dense_optimizer.type=rowwise_adagrad",
-             "train.dense_optimizer.type is \"rowwise_adagrad\": needs one of sgd, adagrad, adam, "
-             "lamb"},
         Case{"BackwardWire", "train.wire.backward=fp16",
              "train.wire.backward is \"fp16\": needs one of fp32, bf16"},
         Case{"TableType", "model.tables.C1.dtype=fp16",
@@ -106,17 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
              "most 200"},
         Case{"Size", "memory.cached.fast=64MB",
              "memory.cached.fast is \"64MB\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%"},
-        Case{
-            "DeviceMemory", "memory.device=60",
-            "memory.device is \"60\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%, or empty"},
-        Case{"Percentage", "memory.cached.fast=101%",
-             "memory.cached.fast is \"101%\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%"},
         Case{"EmptyFolder", "output.directory=", "output.directory is empty: needs a path"},
-        Case{"UnsetVariable", "output.directory=runs/${env:DLRM_NO_SUCH}",
-             "output.directory is \"runs/${env:DLRM_NO_SUCH}\": the environment variable "
-             "DLRM_NO_SUCH is not set"},
-        Case{"NoVariable", "data.test=${env:}",
-             "data.test is \"${env:}\": needs ${env:NAME}, with the name of a variable"},
         Case{"VariableWithoutEnd", "data.train=a/${env:HOME",
              "data.train is \"a/${env:HOME\": needs ${env:NAME}, with the name of a variable"},
         Case{"OverrideValue", "sharding.tables={t: rows}",
@@ -131,8 +96,6 @@ INSTANTIATE_TEST_SUITE_P(
              "unknown key train.bach_size; the nearest known one is train.global_batch_size"},
         Case{"InTheWrongSection", "epochs=4",
              "unknown key epochs; the nearest known one is train.epochs"},
-        Case{"InTheWrongSectionBesideADeeperOne", "train.device=cpu",
-             "unknown key train.device; the nearest known one is device"},
         Case{"InTheFirstOfTwoSections", "train.every_steps=4",
              "unknown key train.every_steps; the nearest known one is eval.every_steps"},
         Case{"InATable", "model.tables.C1.row=4",
@@ -148,9 +111,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{
             "NoSuchItem", "model.tables.9.rows=4",
             "model.tables (small.yaml:5) has no item 9: needs a number below 2, or an item's name"},
-        Case{
-            "NoSuchNumber", "model.tables.2.rows=4",
-            "model.tables (small.yaml:5) has no item 2: needs a number below 2, or an item's name"},
         Case{"NumberWithARest", "model.tables.0x.rows=4",
              "model.tables (small.yaml:5) has no item 0x: needs a number below 2, or an item's "
              "name"},
@@ -160,8 +120,6 @@ INSTANTIATE_TEST_SUITE_P(
              "memory.tables names C2, which is no table; the nearest is C1"},
         Case{"UnknownTable", "memory.tables={T: host}",
              "memory.tables names T, which is no table; the nearest is t"},
-        Case{"UnknownCachedTable", "memory.cached.tables={T: 5%}",
-             "memory.cached.tables names T, which is no table; the nearest is t"},
         Case{"SizeOfACachedTable", "memory.cached.tables={C1: 5}",
              "memory.cached.tables.C1 is \"5\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%"},
         Case{"UnknownMember", "sharding.tables={t_3: row}",
@@ -186,10 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OrderOfCross", "model.interaction={type: cross, order: dense_last}",
              "model.interaction.order belongs to type concat, and the type is cross"},
         Case{"PoolWiderThanE", "model.interaction={type: concat, average_pool: 65}",
-             "model.interaction.average_pool is 65: needs at most the embedding width, 64"},
-        Case{"NegativePool", "model.interaction={type: concat, average_pool: -1}",
-             "model.interaction.average_pool is \"-1\": needs a whole number from 0 to "
-             "1099511627776"}),
+             "model.interaction.average_pool is 65: needs at most the embedding width, 64"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 struct FileCase {
@@ -312,13 +267,6 @@ INSTANTIATE_TEST_SUITE_P(
                  "side 4 (model.dense_features, with no bottom MLP)"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(BadFile, OfMergedMapsTheFirstIsNamed) {
-  const std::string yaml =
-      "model: {<<: [{interaction: dot},\n    {interaction: fm}], dense_features: 4, top_mlp: [1],\n"
-      "  tables: [{name: t, rows: 3, dim: 8}]}\ntrain: {global_batch_size: 4}\n";
-  EXPECT_THAT(error_of(yaml), ::testing::StartsWith("small.yaml:1: interaction dot needs equal"));
-}
-
 /// What is missing in a section that an override made is missing there.
 TEST(BadFile, TheOverrideThatMadeASectionIsNamed) {
   EXPECT_EQ(
@@ -328,9 +276,6 @@ TEST(BadFile, TheOverrideThatMadeASectionIsNamed) {
   EXPECT_EQ(error_of("train: {global_batch_size: 4}\n", {"model.activation=relu", "comm=mpi"}),
             "--set model.activation=relu: model.dense_features is missing: needs a whole number "
             "from 0 to 1000000");
-  EXPECT_EQ(error_of("train: {global_batch_size: 4}\n", {"model.interaction.type=dot"}),
-            "--set model.interaction.type=dot: model.dense_features is missing: needs a whole "
-            "number from 0 to 1000000");
   EXPECT_EQ(error_of(DLRM_MODEL "train: {global_batch_size: 4}\n", {"data.shuffle=false"}),
             "--set data.shuffle=false: data.train is missing: needs the path of a dataset "
             "(data.source is hdf5)");
@@ -417,15 +362,6 @@ TEST(BadFile, AliasesThatMultiplyAreRefusedAtOnce) {
 
 TEST(BadFile, AnEscapeThatIsNoneIsShownWithoutControlCharacters) {
   EXPECT_THAT(error_of("model: \"\\\x1b\""), ::testing::EndsWith("unknown escape character: ?"));
-}
-
-TEST(BadValue, ALongValueIsShownInPart) {
-  const std::string sixty(60, 'x');
-  const char* const needs = "\": needs one of auto, mpi, nccl, staged";
-  EXPECT_THAT(error_of(kSmallYaml, {"comm=" + sixty}),
-              ::testing::EndsWith("comm is \"" + sixty + needs));
-  EXPECT_THAT(error_of(kSmallYaml, {"comm=" + sixty + "y"}),
-              ::testing::EndsWith("comm is \"" + sixty + "..." + needs));
 }
 
 TEST(BadValue, AValueOfManyLinesIsShownOnOneLine) {

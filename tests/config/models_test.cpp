@@ -138,21 +138,6 @@ TEST(CriteoModels, DeepLearningExamplesHaveThePublishedSizes) {
   EXPECT_NEAR(gib("dle_113b.yaml"), 421, 0.5);
 }
 
-TEST(BenchModels, ShapesAreThoseOfTheComparisonOnCpus) {
-  const RunConfig lookup = load_config(config_path("bench/lookup.yaml"));
-  EXPECT_EQ(lookup.model.tables.size(), 8u);
-  EXPECT_EQ(lookup.model.lookups_per_sample(), 640);
-  for (const TableConfig& table : load_config(config_path("bench/dle_mlp.yaml")).model.tables) {
-    EXPECT_LE(table.rows, 100000);
-    EXPECT_EQ(table.dim, 128);
-  }
-  for (const char* name : {"bench/kaggle.yaml", "bench/lookup.yaml", "bench/dle_mlp.yaml"}) {
-    const RunConfig config = load_config(config_path(name));
-    EXPECT_EQ(config.data.synthetic.alpha, 0) << name;
-    EXPECT_EQ(config.train.sparse_optimizer.type, OptimizerRule::kSgd) << name;
-  }
-}
-
 ModelConfig shape(const InteractionConfig& interaction) {
   ModelConfig model;
   model.dense_features = 5;
@@ -211,12 +196,6 @@ TEST(SentTypes, GradientsThatAreBf16AnywayAreSentSo) {
   EXPECT_EQ(config.sent_types(), config.train.wire);
 }
 
-TEST(ScheduleConfig, TheFactorIsOneByDefault) {
-  const ScheduleConfig schedule;
-  EXPECT_EQ(schedule.factor(0), 1);
-  EXPECT_EQ(schedule.factor(1000000), 1);
-}
-
 TEST(ScheduleConfig, TheFactorWarmsUpHoldsAndDecays) {
   const ScheduleConfig schedule{4, 10, 8, 2};
   EXPECT_EQ(schedule.factor(0), 0.25);
@@ -234,11 +213,6 @@ TEST(ScheduleConfig, WarmUpPrecedesADecayThatBeginsEarlier) {
   const ScheduleConfig schedule{4, 2, 4, 1};
   EXPECT_EQ(schedule.factor(3), 1);
   EXPECT_EQ(schedule.factor(4), 0.5);
-}
-
-TEST(ScheduleConfig, PowerOneDecaysLinearly) {
-  const ScheduleConfig schedule{0, 0, 10, 1};
-  EXPECT_DOUBLE_EQ(schedule.factor(3), 0.7);
 }
 
 }  // namespace

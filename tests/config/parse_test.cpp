@@ -269,18 +269,13 @@ TEST(Overrides, AnOverrideOfTextMayBeEmpty) {
 }
 
 TEST(LoadConfig, AnUnreadableFileIsNamed) {
-  EXPECT_THROW(
-      {
-        try {
-          load_config("/no/such/config.yaml");
-        } catch (const Error& error) {
-          EXPECT_EQ(error.code(), ExitCode::kUsage);
-          EXPECT_STREQ(error.what(),
-                       "/no/such/config.yaml: cannot be read: No such file or directory");
-          throw;
-        }
-      },
-      Error);
+  try {
+    load_config("/no/such/config.yaml");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_STREQ(error.what(), "/no/such/config.yaml: cannot be read: No such file or directory");
+  }
 }
 
 TEST(LoadConfig, AFolderIsRefused) { EXPECT_THROW(load_config(repository_root().string()), Error); }
@@ -345,24 +340,6 @@ TEST(ToYaml, TablesUnlikeTheirGroupAreReadBackUnchanged) {
       ASSERT_EQ(again.size(), 4u);
       for (size_t k = 0; k < again.size(); ++k) again[k].group = config.model.tables[k].group;
       EXPECT_EQ(again, config.model.tables) << i << " " << t;
-    }
-  }
-}
-
-TEST(ToYaml, MembersWithFewerOrMoreFeaturesAreReadBackUnchanged) {
-  for (const size_t t : {1, 2, 3}) {
-    for (const bool more : {false, true}) {
-      RunConfig config = small_config(
-          {"model.tables.t={name: t, rows: 50, count: 3, features: [{name: p}, {name: q}]}",
-           "model.interaction=concat"});
-      auto& features = config.model.tables[t].features;
-      ASSERT_EQ(features.size(), 2u);
-      more ? features.push_back({"r_" + std::to_string(t - 1), 1, Pooling::kSum})
-           : features.pop_back();
-      auto again = parse_config(to_yaml(config), "again.yaml").model.tables;
-      ASSERT_EQ(again.size(), 4u);
-      for (size_t k = 0; k < again.size(); ++k) again[k].group = config.model.tables[k].group;
-      EXPECT_EQ(again, config.model.tables) << t;
     }
   }
 }

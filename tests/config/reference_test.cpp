@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "dlrm/core/nearest.h"
-
 #include "config/run_schema.h"
 #include "sample_config.h"
 
@@ -55,45 +53,6 @@ TEST(Reference, TheDocumentationHoldsTheTableOfTheCode) {
   const std::string want = with_reference(read_doc());
   if (std::getenv("DLRM_UPDATE_DOCS") != nullptr) std::ofstream(doc_path()) << want;
   EXPECT_EQ(read_doc(), want) << "run config_test with DLRM_UPDATE_DOCS=1";
-}
-
-TEST(Reference, EveryKeyHasARow) {
-  const std::string reference = config_reference();
-  for (const char* key :
-       {"model.dense_features", "model.interaction.rank", "model.tables[].features[].pooling",
-        "data.synthetic.alpha", "train.steps", "train.sparse_optimizer.initial_accumulator",
-        "sharding.tables", "routing.depth", "comm", "memory.cached.policy", "eval.stop_at_auc",
-        "checkpoint.keep", "output.metrics_every", "device"}) {
-    EXPECT_NE(reference.find(std::string("| `") + key + "` |"), std::string::npos) << key;
-  }
-}
-
-TEST(EditDistance, LettersAndSwapsCountOne) {
-  EXPECT_EQ(edit_distance("", ""), 0);
-  EXPECT_EQ(edit_distance("", "abc"), 3);
-  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
-  EXPECT_EQ(edit_distance("seed", "sede"), 1);
-  EXPECT_EQ(edit_distance("ab", "ba"), 1);
-  EXPECT_EQ(edit_distance("xyab", "xyba"), 1);
-  EXPECT_EQ(edit_distance("abxycd", "baxydc"), 2);
-  EXPECT_EQ(edit_distance("ca", "abc"), 3);
-  EXPECT_EQ(edit_distance("abc", ""), 3);
-  EXPECT_EQ(edit_distance("steps", "step"), 1);
-}
-
-TEST(Nearest, CommonLettersCountMoreThanAShortWord) {
-  EXPECT_EQ(nearest("bach_size", {"epochs", "global_batch_size", "seed"}), "global_batch_size");
-  EXPECT_EQ(nearest("Seed", {"steps", "seed"}), "seed");
-  EXPECT_EQ(nearest("x", {}), "");
-}
-
-TEST(Nearest, OfEquallyNearWordsTheFirstWinsAndCaseDoesNotCount) {
-  EXPECT_EQ(nearest("x", {"ax", "bx"}), "ax");
-  EXPECT_EQ(nearest("SEED", {"abcd", "seed"}), "seed");
-  EXPECT_EQ(nearest("seed", {"abcd", "SEED"}), "SEED");
-  // Only the first 64 letters are compared.
-  const std::string long_word(64, 'w');
-  EXPECT_EQ(nearest(long_word + "b", {long_word + "a", long_word + "b"}), long_word + "a");
 }
 
 }  // namespace

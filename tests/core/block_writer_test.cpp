@@ -1,13 +1,10 @@
 #include "dlrm/core/block_writer.h"
 
-#include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <new>
 #include <string>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +64,9 @@ TEST_F(Blocks, TellThatAWriteFailed) {
   BlockWriter writer(file, kBytes);
   AlignedBlock block = aligned_block(kBytes);
   writer.write(block, kBytes, 0);
-  EXPECT_THAT(message([&] { writer.wait(); }), ::testing::HasSubstr(path + ": cannot write"));
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_THAT(message([&] { writer.wait(); }), ::testing::HasSubstr(path + ": cannot write"));
+  }
   EXPECT_THAT(message([&] { writer.write(block, kBytes, 0); }), ::testing::HasSubstr(path));
 }
 
@@ -84,32 +83,6 @@ TEST_F(Blocks, TellThatThereAreTooFewThreadsToWriteThem) {
   }
   test::let_threads_start(-1);
   EXPECT_GT(threads, 0);
-}
-
-/// The first write fails while others are under way, which end after the caller has seen that.
-TEST_F(Blocks, AreNoLongerWrittenAfterAFailureWhichStays) {
-  File file(folder_ + "/file", File::Mode::kCreate);
-  std::atomic<bool> all_queued{false}, seen{false};
-  int writes = 0;
-  const test::SystemCalls calls(folder_, [&](const std::string& function) {
-    if (function != "pwrite") return test::Disturbance{};
-    const bool first = ++writes == 1;
-    while (!(first ? all_queued : seen)) std::this_thread::yield();
-    return first ? test::Disturbance{EIO} : test::Disturbance{};
-  });
-  {
-    BlockWriter writer(file, kBytes);
-    AlignedBlock block = aligned_block(kBytes);
-    for (int64_t i = 0; i < BlockWriter::kQueued; ++i) writer.write(block, kBytes, i * 4096);
-    all_queued = true;
-    const std::string expected = folder_ + "/file: cannot write: Input/output error";
-    // There is no room for it until the failed write has ended.
-    EXPECT_EQ(message([&] { writer.write(block, kBytes, 0); }), expected);
-    seen = true;
-    EXPECT_EQ(message([&] { writer.wait(); }), expected);
-    EXPECT_EQ(message([&] { writer.wait(); }), expected);
-  }
-  EXPECT_LT(writes, BlockWriter::kQueued);
 }
 
 TEST_F(Blocks, TellThatThereIsNoMemory) {

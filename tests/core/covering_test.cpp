@@ -25,15 +25,5 @@ TEST(CoveringPairs, HaveEveryPairOfValues) {
   EXPECT_EQ(letters_flags.size(), 6u);
 }
 
-TEST(CoveringPairs, AreFewerThanAllCombinationsUnlessAllAreWanted) {
-  const char* set = std::getenv("DLRM_TEST_ALL");
-  const size_t found = covering_pairs(kNumbers, kLetters, kFlags, kOne).size();
-  if (set) {
-    EXPECT_EQ(found, 30u);
-  } else {
-    EXPECT_LE(found, 17u);
-  }
-}
-
 }  // namespace
 }  // namespace dlrm

@@ -2,11 +2,8 @@
 
 #include <cmath>
 #include <limits>
-#include <string>
 
 #include <gtest/gtest.h>
-
-#include "dlrm/core/dispatch.h"
 
 namespace dlrm {
 namespace {
@@ -79,18 +76,6 @@ TEST(Float16, ConversionRoundsToNearestTiesToEven) {
   }
   EXPECT_TRUE(std::isinf(float(Float16(65520.0f))));
   EXPECT_EQ(float(Float16(65519.0f)), 65504.0f);
-}
-
-TEST(DispatchCompute, TakesTheTypesOfActivationsOnly) {
-  const auto size = []<class T>() { return sizeof(T); };
-  EXPECT_EQ(dispatch_compute(DType::kFloat32, size), 4u);
-  EXPECT_EQ(dispatch_compute(DType::kBFloat16, size), 2u);
-  try {
-    dispatch_compute(DType::kFloat16, size);
-    ADD_FAILURE() << "fp16 was taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "fp16 is no type to compute in");
-  }
 }
 
 }  // namespace

@@ -120,16 +120,6 @@ TEST_F(FileTest, AFolderThatHasNothingToSyncIsNoError) {
             path("") + ": cannot read: Is a directory");
 }
 
-TEST_F(FileTest, AMissingFileIsNamed) {
-  try {
-    File(path("none"), File::Mode::kRead);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("none: cannot open: No such file"));
-  }
-  EXPECT_FALSE(read_file(path("none")));
-}
-
 TEST_F(FileTest, ATextIsReadUpToALengthAndFromRegularFilesAlone) {
   write_file(path("a"), "12345");
   EXPECT_EQ(read_text(path("a"), 5), "12345");
@@ -177,15 +167,6 @@ TEST_F(FileTest, AFileIsNoFolder) {
   make_folders(path("c/d"));
   make_folders(path("c/d"));
   EXPECT_TRUE(fs::is_directory(path("c/d")));
-}
-
-TEST_F(FileTest, APartialFileHasANewNameEachTime) {
-  std::string before;
-  for (int i = 0; i < 2; ++i) {
-    const PartialFile partial(path("a"));
-    EXPECT_NE(partial.name(), before);
-    before = partial.name();
-  }
 }
 
 TEST_F(FileTest, APartialFileTakesItsNameOnlyWhenPublished) {

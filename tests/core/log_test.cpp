@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include "dlrm/core/error.h"
 #include "dlrm/core/host_name.h"
 #include "dlrm/core/utc.h"
 
@@ -48,20 +47,6 @@ TEST(UtcText, IsIso8601) {
   EXPECT_EQ(utc_text(0), "1970-01-01T00:00:00Z");
   EXPECT_EQ(utc_text(1767225599), "2025-12-31T23:59:59Z");
   EXPECT_EQ(utc_text(1769861106), "2026-01-31T12:05:06Z");
-}
-
-TEST(CheckFailed, NamesThePlaceTheConditionAndTheDetail) {
-  const auto text = [](const std::string& detail) -> std::string {
-    try {
-      check_failed("a.cpp", 7, "x > 0", detail);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure);
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(text(""), "internal error at a.cpp:7: x > 0 does not hold");
-  EXPECT_EQ(text("x is 0"), "internal error at a.cpp:7: x > 0 does not hold: x is 0");
 }
 
 }  // namespace

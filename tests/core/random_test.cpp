@@ -27,15 +27,6 @@ TEST(UniformRow, APartOfARowEqualsThatPartOfTheWholeRow) {
   for (const float v : whole) EXPECT_LE(std::abs(v), 0.25f);
 }
 
-TEST(RoundingBits, OneCounterGivesTheBitsOfEightColumns) {
-  const auto words = philox(5, {7, 1, 3, 11});
-  for (int64_t c = 0; c < 8; ++c) {
-    const uint32_t word = words[static_cast<size_t>(c / 2)];
-    EXPECT_EQ(rounding_bits(5, (uint64_t{1} << 32) + 7, 24 + c, 11),
-              c % 2 == 0 ? word & 0xffffu : word >> 16);
-  }
-}
-
 TEST(NormalAt, TheMeanIsZeroAndTheVarianceOne) {
   double sum = 0, squares = 0;
   const int n = 20000;
@@ -82,11 +73,6 @@ TEST(NormalAt, ValuesStayAsTheyAre) {
   const uint64_t row = (uint64_t{7} << 32) + 5;
   EXPECT_NEAR(normal_at(3, row, 8), -0.6437599239800585, 1e-12);
   EXPECT_NEAR(normal_at(3, row, 9), 0.178614038650521, 1e-12);
-}
-
-TEST(StreamKey, NameAndSeedChangeTheKey) {
-  EXPECT_NE(stream_key(1, "a"), stream_key(1, "b"));
-  EXPECT_NE(stream_key(1, "a"), stream_key(2, "a"));
 }
 
 }  // namespace

@@ -23,10 +23,20 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(ReplaceFile, TheOldFileIsReplacedWholeOrNotAtAll) {
-  const fs::path folder = fs::temp_directory_path() / ("replace_file_" + std::to_string(getpid()));
-  fs::create_directory(folder);
-  const std::string path = folder / "file";
+class ReplaceFile : public ::testing::Test {
+ protected:
+  ReplaceFile() {
+    std::string name = ::testing::TempDir() + "replace_XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~ReplaceFile() override { fs::remove_all(folder_); }
+
+  fs::path folder_;
+};
+using WriteText = ReplaceFile;
+
+TEST_F(ReplaceFile, TheOldFileIsReplacedWholeOrNotAtAll) {
+  const std::string path = folder_ / "file";
   replace_file(path, "first");
   replace_file(path, "2nd");
   EXPECT_EQ(text_of(path), "2nd");
@@ -35,9 +45,8 @@ TEST(ReplaceFile, TheOldFileIsReplacedWholeOrNotAtAll) {
     unfinished.write("third");
   }
   EXPECT_EQ(text_of(path), "2nd");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
-  EXPECT_THROW(replace_file(folder / "nowhere" / "file", "x"), Error);
-  fs::remove_all(folder);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+  EXPECT_THROW(replace_file(folder_ / "nowhere" / "file", "x"), Error);
 }
 
 /// The text of the Error of replacing a file by `text` if files may have 4096 bytes.
@@ -59,10 +68,8 @@ std::string error_beyond_the_limit(const std::string& path, const std::string& t
   return error;
 }
 
-TEST(ReplaceFile, AFailedWriteIsAnErrorAndLeavesTheOldFile) {
-  const fs::path folder = fs::temp_directory_path() / ("failed_write_" + std::to_string(getpid()));
-  fs::create_directory(folder);
-  const std::string path = folder / "file";
+TEST_F(ReplaceFile, AFailedWriteIsAnErrorAndLeavesTheOldFile) {
+  const std::string path = folder_ / "file";
   replace_file(path, "old");
   EXPECT_EQ(error_beyond_the_limit(path, std::string(4096, 'x')), "");
   replace_file(path, "old");
@@ -71,15 +78,12 @@ TEST(ReplaceFile, AFailedWriteIsAnErrorAndLeavesTheOldFile) {
     const std::string error = error_beyond_the_limit(path, std::string(bytes, 'x'));
     EXPECT_NE(error.find(": cannot write: File too large"), std::string::npos) << error;
     EXPECT_EQ(text_of(path), "old");
-    EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
   }
-  fs::remove_all(folder);
 }
 
-TEST(WriteText, WritesToAPipeInPlaceAndReplacesAFile) {
-  const fs::path folder = fs::temp_directory_path() / ("written_pipe_" + std::to_string(getpid()));
-  fs::create_directory(folder);
-  const std::string path = folder / "pipe";
+TEST_F(WriteText, WritesToAPipeInPlaceAndReplacesAFile) {
+  const std::string path = folder_ / "pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
@@ -92,14 +96,13 @@ TEST(WriteText, WritesToAPipeInPlaceAndReplacesAFile) {
   fs::remove(path);
   write_text(path, "file");
   EXPECT_EQ(text_of(path), "file");
-  fs::create_hard_link(path, folder / "before");
+  fs::create_hard_link(path, folder_ / "before");
   write_text(path, "new");
   EXPECT_EQ(text_of(path), "new");
-  EXPECT_EQ(text_of(folder / "before"), "file");  // another file has its name now
-  fs::remove_all(folder);
+  EXPECT_EQ(text_of(folder_ / "before"), "file");  // another file has its name now
 }
 
-TEST(WriteText, AFullDeviceAndAFolderAreNamed) {
+TEST_F(WriteText, AFullDeviceAndAFolderAreNamed) {
   const auto error_of = [](const std::string& path, const std::string& text) -> std::string {
     try {
       write_text(path, text);
@@ -109,9 +112,7 @@ TEST(WriteText, AFullDeviceAndAFolderAreNamed) {
     }
     return "none";
   };
-  const fs::path folder = fs::temp_directory_path() / ("full_" + std::to_string(getpid()));
-  fs::create_directory(folder);
-  const std::string path = folder / "full";
+  const std::string path = folder_ / "full";
   fs::create_symlink("/dev/full", path);
   // The first text is written when the device is closed, the second one before.
   for (const size_t bytes : {size_t{1}, size_t{1} << 20}) {
@@ -119,41 +120,34 @@ TEST(WriteText, AFullDeviceAndAFolderAreNamed) {
               path + ": cannot write: No space left on device");
   }
   EXPECT_EQ(error_of(path, ""), "none");
-  EXPECT_EQ(error_of(folder, "x"), folder.string() + ": cannot open: Is a directory");
-  fs::remove_all(folder);
+  EXPECT_EQ(error_of(folder_, "x"), folder_.string() + ": cannot open: Is a directory");
 }
 
-TEST(WriteText, AnOpenFileThatALinkOfProcNamesIsWrittenInPlace) {
-  const fs::path folder = fs::temp_directory_path() / ("linked_" + std::to_string(getpid()));
-  fs::create_directory(folder);
-  const int file = open((folder / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+TEST_F(WriteText, AnOpenFileThatALinkOfProcNamesIsWrittenInPlace) {
+  const int file = open((folder_ / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_GE(file, 0);
   write_text("/proc/self/fd/" + std::to_string(file), "text");
-  EXPECT_EQ(text_of(folder / "file"), "text");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+  EXPECT_EQ(text_of(folder_ / "file"), "text");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
   // Any other link gives way to a file.
-  fs::create_symlink(folder / "file", folder / "link");
-  write_text(folder / "link", "new");
-  EXPECT_FALSE(fs::is_symlink(folder / "link"));
-  EXPECT_EQ(text_of(folder / "file"), "text");
+  fs::create_symlink(folder_ / "file", folder_ / "link");
+  write_text(folder_ / "link", "new");
+  EXPECT_FALSE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(text_of(folder_ / "file"), "text");
   close(file);
-  fs::remove_all(folder);
 }
 
-TEST(ReplaceFile, WhatAKillLeftIsRemovedAndNothingElse) {
-  const fs::path folder = fs::temp_directory_path() / ("interrupted_" + std::to_string(getpid()));
-  fs::create_directory(folder);
-  const std::string path = folder / "file";
+TEST_F(ReplaceFile, WhatAKillLeftIsRemovedAndNothingElse) {
+  const std::string path = folder_ / "file";
   for (const char* kept :
        {"file.tmp", "file.0123456.tmp", "file.0123456x.tmp", "file.012345678.tmp",
         "file.01234567.tmq", "other.01234567.tmp", "file.01234567.tmp2"}) {
-    std::ofstream(folder / kept) << "kept";
+    std::ofstream(folder_ / kept) << "kept";
   }
-  std::ofstream(folder / "file.01234567.tmp") << "half";
+  std::ofstream(folder_ / "file.01234567.tmp") << "half";
   remove_interrupted_replacements(path);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 7);
-  EXPECT_FALSE(fs::exists(folder / "file.01234567.tmp"));
-  fs::remove_all(folder);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 7);
+  EXPECT_FALSE(fs::exists(folder_ / "file.01234567.tmp"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Bad values of each column at each record of a dataset, in turn.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -164,6 +165,14 @@ TEST_F(BadValues, EveryFiniteNumberIsGoodAndNoOther) {
         error_of([&] { source->load(0, batch); }),
         record(30) + fmt::format(": weight {}; a weight is a finite number of at least 0", value));
     exchange("/weight", 30, 0, 0.0f);
+  }
+  exchange("/weight", 30, 0, -tiny);
+  EXPECT_NE(error_of([&] { source->load(0, batch); }).find("weight -1e-45"), std::string::npos);
+  exchange("/weight", 30, 0, 0.0f);
+  for (const float label : {-0.5f, -tiny, std::nextafter(1.0f, 2.0f), NAN}) {
+    exchange("/label", 30, 0, label);
+    EXPECT_EQ(error_of([&] { source->load(0, batch); }),
+              record(30) + fmt::format(": label {}; labels are 0, 1 or between", label));
   }
 }
 

@@ -1,16 +1,9 @@
-// The verification of blocks by several threads, and of several files.
-#include "data/block_verifier.h"
-
-#include <atomic>
-#include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <thread>
+// The verification of blocks of several files.
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "dlrm/core/file.h"
 #include "dlrm/data/batch_source.h"
@@ -31,94 +24,6 @@ void damage(const std::string& path, const std::string& column, int64_t at) {
   file.read(&byte, 1, offset);
   byte ^= 1;
   file.write(&byte, 1, offset);
-}
-
-// A page that stops the thread which reads it.
-std::atomic<void*> page{nullptr};
-std::atomic<int> stopped{0};
-std::atomic<bool> released{false};
-
-void stop_thread(int, siginfo_t*, void*) {
-  ++stopped;
-  while (!released) usleep(1000);
-  mprotect(page, 4096, PROT_READ);
-}
-
-/// True once a thread of this process sleeps. False after `ended`, or after a long time.
-bool sleeps(pid_t thread, const std::atomic<bool>& ended) {
-  const std::string path = fmt::format("/proc/self/task/{}/stat", thread);
-  for (int tries = 0; tries < 20000 && !ended; ++tries) {
-    const std::string text = bytes_of_file(path);
-    if (text.find(") S ") != std::string::npos) return true;
-    usleep(1000);
-  }
-  return false;
-}
-
-/// While a thread verifies block 0, another one needs blocks 0 and 1. It verifies block 1 and then
-/// sleeps until block 0 is good, or until it is its turn to find the defect.
-TEST(BlockVerifier, AThreadWaitsForABlockThatAnotherOneVerifies) {
-  if (sysconf(_SC_PAGESIZE) != 4096) GTEST_SKIP() << "other pages";
-  struct sigaction action {
-  }, before{};
-  action.sa_sigaction = stop_thread;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGSEGV, &action, &before);
-  for (const bool bad : {false, true}) {
-    const TemporaryFolder folder;
-    const std::string path = folder / "a.h5";
-    SmallDataset data;
-    data.samples = kChecksumSamples + 10;
-    data.write(path, data.samples);
-    if (bad) damage(path, "/label", 0);
-    const Dataset dataset(path);
-    const BlockVerifier verifier(dataset, {{0, 1, 2}});
-    const std::vector<SamplePlace> first{{0, 5}};
-    const std::vector<SamplePlace> both{
-        {0, kChecksumSamples - 1}, {0, 0}, {0, kChecksumSamples}, {0, 7}};
-    const auto error = [&](View<const SamplePlace> places) -> std::string {
-      try {
-        verifier.verify(places);
-        return "none";
-      } catch (const Error& error) {
-        return error.what();
-      }
-    };
-    page = const_cast<std::byte*>(dataset.files()[0]->labels());
-    ASSERT_EQ(reinterpret_cast<uintptr_t>(page.load()) % 4096, 0u);
-    stopped = 0;
-    released = false;
-    ASSERT_EQ(mprotect(page, 4096, PROT_NONE), 0);
-    std::string of_one, of_other;
-    std::thread one([&] { of_one = error(first); });
-    while (stopped == 0) usleep(1000);
-    std::atomic<pid_t> id{0};
-    std::atomic<bool> ended{false};
-    std::thread other([&] {
-      id = gettid();
-      of_other = error(both);
-      ended = true;
-    });
-    while (id == 0) usleep(1000);
-    EXPECT_TRUE(sleeps(id, ended));
-    EXPECT_FALSE(ended);
-    EXPECT_EQ(stopped, 1);
-    damage(path, "/dense", kChecksumSamples * 8);  // block 1 is verified already
-    released = true;
-    one.join();
-    other.join();
-    const std::string expected =
-        bad ? path +
-                  ": /label is damaged in samples 0 to 16383: their CRC32C is not the one that was "
-                  "written (data.verify: false reads them anyway)"
-            : "none";
-    EXPECT_EQ(of_one, expected);
-    EXPECT_EQ(of_other, expected);
-    EXPECT_EQ(error(first), expected);
-    const std::vector<SamplePlace> second{{0, kChecksumSamples + 9}};
-    EXPECT_EQ(error(second), "none");
-  }
-  sigaction(SIGSEGV, &before, nullptr);
 }
 
 /// Files without checksums, with blocks of 16 samples, and with the usual blocks.

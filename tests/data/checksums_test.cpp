@@ -7,9 +7,6 @@
 #include "dlrm/data/dataset_file.h"
 
 #include "data/dataset_layout.h"
-#include "data/recent_numbers.h"
-#include "data/scratch_pool.h"
-#include "data/shown_paths.h"
 #include "dataset_fixture.h"
 
 namespace dlrm {
@@ -143,17 +140,6 @@ TEST_F(DatasetChecksums, TheOffsetAtTheEndOfABlockBelongsToBothBlocks) {
   EXPECT_NO_THROW(file.verify(2, bags));
 }
 
-TEST_F(DatasetChecksums, ABlockIsVerifiedOnce) {
-  const auto source = make_batch_source(config(false), Split::kTrain, 0, 1);
-  Batch batch;
-  source->load(0, batch);
-  damage(DatasetFile(path_).dense(), 0);
-  const float before = batch.dense[0];
-  source->load(0, batch);
-  EXPECT_NE(batch.dense[0], before);
-  EXPECT_THAT(error_of([&] { load_all(config(false)); }), HasSubstr("/dense"));
-}
-
 TEST_F(DatasetChecksums, AreTheCrc32cOfTheBlocksBytes) {
   const DatasetFile file(path_);
   const MappedFeature& bags = *file.find("bags");
@@ -177,13 +163,6 @@ TEST_F(DatasetChecksums, AreTheCrc32cOfTheBlocksBytes) {
         stored(file.find("three")->id_sums),
         plain_crc32c(file.find("three")->ids + begin * 24, static_cast<size_t>(end - begin) * 24));
     first_id = last_id;
-  }
-}
-
-TEST_F(DatasetChecksums, DoNotDependOnHowSamplesAreAppended) {
-  for (const int64_t block : {int64_t{999}, kChecksumSamples, int64_t{20000}}) {
-    data_.write(folder_ / "b.h5", block);
-    EXPECT_EQ(bytes_of_file(folder_ / "b.h5") == bytes_of_file(path_), true) << block;
   }
 }
 
@@ -223,55 +202,6 @@ TEST_F(DatasetChecksums, OffsetsThatLieOutsideAtABlocksEndAreDamage) {
                   HasSubstr(": /sparse/bags/offsets is damaged in samples "));
     }
   }
-}
-
-/// Columns longer than a buffer, and shorter ones.
-TEST_F(DatasetChecksums, BuffersOfAnySizeGiveTheSameFile) {
-  data_.samples = 300000;
-  DatasetLayout layout = data_.layout();
-  layout.samples = data_.samples;
-  layout.features[2].count = data_.samples / 4 * 6;
-  const auto write = [&](const std::string& name, int64_t buffers) {
-    DatasetWriter writer(folder_ / name, layout, buffers);
-    for (int64_t at = 0; at < data_.samples; at += 7777) {
-      data_.append(writer, at, std::min(data_.samples, at + 7777));
-    }
-    writer.finish();
-    return bytes_of_file(folder_ / name);
-  };
-  const std::string plain = write("plain.h5", 0);
-  for (const int64_t buffers : {int64_t{1}, int64_t{1} << 17, int64_t{1} << 22, int64_t{1} << 26}) {
-    EXPECT_TRUE(write("b.h5", buffers) == plain) << buffers;
-  }
-}
-
-TEST(ScratchPool, GivesBackWhatItWasGiven) {
-  ScratchPool<int> pool;
-  auto first = pool.take(), second = pool.take();
-  const int* const address = first.get();
-  EXPECT_NE(address, second.get());
-  pool.give_back(std::move(first));
-  const auto again = pool.take();
-  EXPECT_EQ(again.get(), address);
-  EXPECT_NE(pool.take().get(), address);
-}
-
-TEST(ShownPaths, AreThreeAtMost) {
-  EXPECT_EQ(shown_paths({"a"}), "a");
-  EXPECT_EQ(shown_paths({"a", "b", "c"}), "a, b, c");
-  EXPECT_EQ(shown_paths({"a", "b", "c", "d"}), "a and 3 more");
-}
-
-TEST(RecentNumbers, ANumberIsNewUntilItIsAddedAndAgainAfterManyOthers) {
-  RecentNumbers numbers;
-  EXPECT_TRUE(numbers.add(0));
-  EXPECT_TRUE(numbers.add(1));
-  EXPECT_FALSE(numbers.add(0));
-  EXPECT_FALSE(numbers.add(1));
-  for (int64_t n = 2; n < 20; ++n) EXPECT_TRUE(numbers.add(n));
-  EXPECT_TRUE(numbers.add(0));
-  for (int64_t n = 13; n < 20; ++n) EXPECT_FALSE(numbers.add(n));  // eight are kept
-  EXPECT_TRUE(numbers.add(12));
 }
 
 }  // namespace

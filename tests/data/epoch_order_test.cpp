@@ -5,7 +5,6 @@
 #include <set>
 
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include "dlrm/core/crc32c.h"
 
@@ -138,51 +137,6 @@ TEST(EpochOrder, TheBlocksOfAWindowAreMixed) {
   for (const int64_t sample : start) blocks.insert(sample / kBlock);
   EXPECT_EQ(blocks.size(), 64u);
   EXPECT_FALSE(std::is_sorted(start.begin(), start.end()));
-}
-
-/// MiB that this process has allocated.
-int64_t held() {
-  const auto info = mallinfo2();
-  return static_cast<int64_t>((info.hblkhd + info.uordblks) >> 20);
-}
-
-/// A sanitizer counts for itself.
-bool counts_memory() {
-  const int64_t before = held();
-  const std::vector<char> memory(8 << 20);
-  [[maybe_unused]] const char* volatile used = memory.data();
-  return held() - before >= 8;
-}
-
-/// A window of this size takes 4 MiB.
-TEST(EpochOrder, AFewWindowsAreKept) {
-  if (!counts_memory()) GTEST_SKIP() << "a sanitizer counts for itself";
-  const EpochOrder order(2 * kWindow, true, 2), plain(kWindow, false, 2);
-  const int64_t before = held();
-  plain.prepare(0, 0);
-  EXPECT_EQ(held(), before);
-  std::vector<int64_t> counts;
-  for (const int64_t epoch : {0, 1, 2}) {
-    for (const int64_t window : {0, 1}) {
-      order.prepare(epoch, window);
-      order.prepare(epoch, window);
-      counts.push_back((held() - before + 1) / 4);
-    }
-  }
-  EXPECT_EQ(counts, (std::vector<int64_t>{1, 2, 3, 4, 4, 4}));
-}
-
-/// The blocks of as many samples take 4 MiB.
-TEST(EpochOrder, TheBlocksOfTwoEpochsAreKept) {
-  if (!counts_memory()) GTEST_SKIP() << "a sanitizer counts for itself";
-  const EpochOrder order((int64_t{1} << 19) * kBlock, true, 2);
-  const int64_t before = held();
-  std::vector<int64_t> counts;
-  for (const int64_t epoch : {0, 0, 1, 0, 2, 1, 2, 3}) {
-    EXPECT_EQ(order.window_of(epoch, 3 * kWindow), 3);
-    counts.push_back((held() - before + 1) / 4);
-  }
-  EXPECT_EQ(counts, (std::vector<int64_t>{1, 1, 2, 2, 2, 2, 2, 2}));
 }
 
 }  // namespace

@@ -18,10 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "dlrm/hdf5/file.h"
-
-#include "data/column_buffers.h"
-#include "data/dataset_layout.h"
 #include "data/dataset_structure.h"
 #include "data/indexed_text.h"
 #include "data/mapped_file.h"
@@ -32,19 +28,9 @@ namespace {
 
 constexpr const char* kWriting = "DLRM_TEST_WRITING";
 
-std::atomic<int> interrupted_waits{0}, syncs{0};
-std::atomic<int> writes{0}, failing_write{-1};
-std::atomic<size_t> longest_write{0};
-std::atomic<int64_t> reserved{0};
+std::atomic<int> interrupted_waits{0};
 std::atomic<bool> no_pipe{false}, no_child{false}, no_mapping{false}, no_memory{false},
     no_status{false};
-
-/// Counts a change of a file. True if it shall fail.
-bool write_fails() {
-  if (writes++ != failing_write) return false;
-  errno = ENOSPC;
-  return true;
-}
 
 /// How the child writes to the parent.
 ssize_t write_of_child(const char* how, int fd, const void* data, size_t bytes) {
@@ -98,38 +84,10 @@ extern "C" int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_
   return real(pid, path, files, attributes, argv, environment);
 }
 
-extern "C" int sync_file_range(int fd, off64_t from, off64_t bytes, unsigned flags) {
-  ++dlrm::syncs;
-  return static_cast<int>(syscall(SYS_sync_file_range, fd, from, bytes, flags));
-}
-
-extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
-  dlrm::reserved = bytes;
-  return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
-}
-
-extern "C" ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
-  dlrm::longest_write = std::max<size_t>(dlrm::longest_write, bytes);
-  return dlrm::write_fails() ? -1 : syscall(SYS_pwrite64, fd, data, bytes, offset);
-}
-
-extern "C" ssize_t pwrite64(int fd, const void* data, size_t bytes, off64_t offset) {
-  dlrm::longest_write = std::max<size_t>(dlrm::longest_write, bytes);
-  return dlrm::write_fails() ? -1 : syscall(SYS_pwrite64, fd, data, bytes, offset);
-}
-
 extern "C" int fstat(int fd, struct stat* status) noexcept {
   if (!dlrm::no_status) return static_cast<int>(syscall(SYS_fstat, fd, status));
   errno = EIO;
   return -1;
-}
-
-extern "C" int ftruncate(int fd, off_t bytes) noexcept {
-  return dlrm::write_fails() ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, bytes));
-}
-
-extern "C" int ftruncate64(int fd, off64_t bytes) noexcept {
-  return dlrm::write_fails() ? -1 : static_cast<int>(syscall(SYS_ftruncate, fd, bytes));
 }
 
 extern "C" htri_t H5Lexists(hid_t place, const char* name, hid_t access) {
@@ -157,7 +115,6 @@ class FailingCalls : public ::testing::Test {
   ~FailingCalls() override {
     unsetenv(kWriting);
     interrupted_waits = 0;
-    failing_write = -1;
     no_pipe = no_child = no_mapping = no_memory = no_status = false;
   }
 
@@ -251,121 +208,6 @@ TEST_F(FailingCalls, AFileWithoutAStatusCannotBeOpened) {
   EXPECT_EQ(dataset, path_ + ": cannot open the dataset: Input/output error");
   EXPECT_EQ(text, path_ + ": cannot open the text: Input/output error");
   EXPECT_EQ(open_files(), before);
-}
-
-// Each write of each kind of writer fails in turn, those of the HDF5 library included.
-TEST_F(FailingCalls, AWriteThatFailsIsAnErrorAndLeavesNoFile) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the library leaks a file that it cannot write";
-#endif
-  const SmallDataset data{.weighted = true};
-  enum class Kind { kSpooled, kDirect, kBuffered };
-  for (const Kind kind : {Kind::kSpooled, Kind::kDirect, Kind::kBuffered}) {
-    const TemporaryFolder folder;
-    const auto write = [&] {
-      DatasetLayout layout = data.layout();
-      if (kind != Kind::kSpooled) {
-        layout.samples = 10;
-        layout.features[2].count = 13;  // i mod 4 ids of ten samples
-      }
-      DatasetWriter writer(folder / "b.h5", layout, kind == Kind::kBuffered ? 4096 : 0);
-      data.append(writer, 0, 7);
-      data.append(writer, 7, 10);
-      writer.finish();
-    };
-    writes = 0;
-    write();
-    const std::string whole = bytes_of_file(folder / "b.h5");
-    std::filesystem::remove(folder / "b.h5");
-    const int all = writes;
-    EXPECT_GT(all, 10);
-    int ignored = 0;
-    for (int failing = 0; failing < all; ++failing) {
-      writes = 0;
-      failing_write = failing;
-      std::string error;
-      try {
-        write();
-      } catch (const Error& e) {
-        error = e.what();
-      }
-      failing_write = -1;
-      if (error.empty()) {  // size and text of the lock, which holds without them
-        ++ignored;
-        EXPECT_EQ(bytes_of_file(folder / "b.h5"), whole);
-        std::filesystem::remove(folder / "b.h5");
-        continue;
-      }
-      EXPECT_EQ(error.substr(0, folder.path().size()), folder.path()) << failing << " of " << all;
-      EXPECT_NE(error.find("write"), std::string::npos)
-          << failing << " of " << all << ": " << error;
-      EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << failing << " of " << all;
-    }
-    EXPECT_LE(ignored, 2);
-    write();
-    EXPECT_EQ(bytes_of_file(folder / "b.h5"), whole);
-  }
-}
-
-TEST_F(FailingCalls, AColumnIsFinishedOnceItsBlocksAreWritten) {
-  std::string values(5000, ' ');
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<char>('a' + i % 23);
-  bool whole = false;
-  for (int failing = 0; !whole; ++failing) {
-    const std::string path = folder_ / "column";
-    { const File made(path, File::Mode::kCreate); }
-    ColumnBuffers buffers(path, {{8192, 5000}}, 1, 1);
-    writes = 0;
-    failing_write = failing;
-    buffers.append(0, values.data(), 5000);
-    std::string error;
-    try {
-      buffers.finish();
-    } catch (const Error& e) {
-      error = e.what();
-    }
-    failing_write = -1;
-    whole = bytes_of_file(path) == std::string(8192, '\0') + values;
-    EXPECT_EQ(error, whole ? "" : path + ": cannot write: No space left on device");
-    ASSERT_LT(failing, 100);
-  }
-}
-
-TEST_F(FailingCalls, TheDiskBeginsToWriteWhileSamplesAreMade) {
-  constexpr int64_t kSamples = 1024, kWidth = 4096;  // 16 MiB, and 4 bytes a sample
-  DatasetLayout layout;
-  layout.label = LabelType::kFloat32;
-  layout.dense = kWidth;
-  layout.samples = 5 * kSamples;
-  const std::vector<float> labels(kSamples), dense(kSamples * kWidth);
-  DatasetWriter writer(folder_ / "b.h5", layout);
-  syncs = 0;
-  for (int i = 0; i < 5; ++i) writer.append({kSamples, labels, dense, {}});
-  EXPECT_GT(syncs, 0);
-}
-
-/// Buffers of all columns have so many bytes together, but at least a page each.
-TEST_F(FailingCalls, BuffersTakeNoMoreMemoryThanIsAllowedAndSpaceIsReserved) {
-  constexpr int64_t kSamples = 40000, kPage = 4096;
-  DatasetLayout layout;
-  layout.samples = kSamples;
-  layout.dense = 7;
-  const std::vector<float> labels(kSamples), dense(kSamples * 7);
-  for (const int64_t bytes : {int64_t{1}, 20 * kPage, 300 * kPage, int64_t{64} << 20}) {
-    longest_write = 0;
-    reserved = 0;
-    DatasetWriter writer(folder_ / "b.h5", layout, bytes);
-    writer.append({kSamples, labels, dense, {}});
-    writer.finish();
-    EXPECT_LE(longest_write, static_cast<size_t>(std::max(kPage, bytes / 2))) << bytes;
-    int64_t end = 0;  // of the last column
-    const hdf5::File file = hdf5::File::open(folder_ / "b.h5");
-    for (const char* name : {"/label", "/dense", "/checksums/label", "/checksums/dense"}) {
-      const hdf5::Dataset column = file.dataset(name);
-      end = std::max(end, column.storage().offset + column.stored_bytes());
-    }
-    EXPECT_EQ(reserved, end);
-  }
 }
 
 }  // namespace

@@ -118,54 +118,6 @@ TEST(Hdf5Source, ABatchOfAnotherSourceIsFilledAnew) {
   EXPECT_EQ(used.labels, fresh.labels);
 }
 
-/// Ids of `three` are up to 29, and its attribute says that it has 20 rows.
-TEST(Hdf5Source, EveryFeatureHasItsOwnRows) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "a.h5";
-  SmallDataset().write(path);
-  RunConfig config = SmallDataset().config(path, 10);
-  config.data.shuffle = false;
-  Batch all, kept;
-  make_batch_source(config, Split::kTrain, 0, 1)->load(0, all);
-  hdf5::File file = hdf5::File::open(path, hdf5::File::Access::kReadWrite);
-  file.dataset("/sparse/three/ids").set_integer("rows", 20);
-  file.close();
-  EXPECT_EQ(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1)->load(0, kept); }),
-            path +
-                ": record 6 (counted from 0), feature three: id 20 is not in [0, 20) "
-                "(data.invalid_id: drop leaves such ids out)");
-  config.data.invalid_id = InvalidId::kDrop;
-  make_batch_source(config, Split::kTrain, 0, 1)->load(0, kept);
-  EXPECT_EQ(kept.dropped, 10);
-  std::vector<int64_t> ids, offsets{0};
-  for (size_t bag = 0; bag < 30; ++bag) {
-    for (auto k = all.offsets[bag]; k < all.offsets[bag + 1]; ++k) {
-      const int64_t id = all.ids[static_cast<size_t>(k)];
-      if (bag < 20 || id < 20) ids.push_back(id);
-    }
-    offsets.push_back(static_cast<int64_t>(ids.size()));
-  }
-  EXPECT_EQ(kept.ids, ids);
-  EXPECT_EQ(kept.offsets, offsets);
-}
-
-TEST(Hdf5Source, AFileThatGrowsOrIsReplacedCanStillBeRead) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "a.h5";
-  SmallDataset().write(path);
-  const RunConfig config = SmallDataset().config(path, 10);
-  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
-  Batch before, after;
-  source->load(0, before);
-  std::ofstream(path, std::ios::app) << "more";
-  source->load(0, after);
-  EXPECT_EQ(after.ids, before.ids);
-  std::ofstream(folder / "b.h5") << "shorter";
-  std::filesystem::rename(folder / "b.h5", path);
-  source->load(0, after);
-  EXPECT_EQ(after.ids, before.ids);
-}
-
 TEST(Hdf5Source, ALabelOfOneByteIsZeroOrOneToo) {
   const TemporaryFolder folder;
   const std::string path = folder / "a.h5";

@@ -69,53 +69,6 @@ class ReadMetadata : public ::testing::Test {
   const std::string path_ = folder_ / "a.h5";
 };
 
-TEST_F(ReadMetadata, IsThatOfTheFile) {
-  for (const bool summed : {true, false}) {
-    const DatasetStructure s = read([&](Metadata& m) {
-      if (!summed) m.root.erase("checksum_samples");
-    });
-    const hdf5::File file = hdf5::File::open(path_);
-    const auto expect_place = [&](const std::string& name, const StoredColumn& column) {
-      EXPECT_EQ(column.offset, file.dataset(name).storage().offset) << name;
-      EXPECT_EQ(column.sums, summed ? file.dataset("/checksums" + name).storage().offset : -1);
-    };
-    EXPECT_EQ(s.samples, 10);
-    EXPECT_EQ(s.checksum_samples, summed ? 4 : 0);
-    EXPECT_EQ(s.label_type, LabelType::kUint8);
-    EXPECT_TRUE(s.weighted);
-    EXPECT_EQ(s.dense_width, 3);
-    expect_place("/label", s.labels);
-    expect_place("/weight", s.weights);
-    expect_place("/dense", s.dense);
-    ASSERT_EQ(s.features.size(), 2u);
-    const StoredFeature &a = s.features[0], &b = s.features[1];
-    EXPECT_EQ(a.name, "a");
-    EXPECT_EQ(a.rows, 7);
-    EXPECT_EQ(a.hotness, 2);
-    EXPECT_EQ(a.count, 20);
-    EXPECT_EQ(a.type, IdType::kInt32);
-    expect_place("/sparse/a/ids", a.ids);
-    EXPECT_EQ(a.offsets.offset, -1);
-    EXPECT_EQ(a.offsets.sums, -1);
-    EXPECT_EQ(b.name, "b");
-    EXPECT_EQ(b.rows, 9);
-    EXPECT_EQ(b.hotness, 0);
-    EXPECT_EQ(b.count, 6);
-    EXPECT_EQ(b.type, IdType::kInt64);
-    expect_place("/sparse/b/ids", b.ids);
-    expect_place("/sparse/b/offsets", b.offsets);
-  }
-  const DatasetStructure plain = read([](Metadata& m) {
-    m.columns = {{"/label", {Type::kFloat32, {10}}}, {"/dense", {Type::kFloat32, {10, 0}}}};
-  });
-  EXPECT_EQ(plain.label_type, LabelType::kFloat32);
-  EXPECT_FALSE(plain.weighted);
-  EXPECT_EQ(plain.weights.offset, -1);
-  EXPECT_EQ(plain.dense_width, 0);
-  EXPECT_EQ(plain.dense.offset, -1);  // without elements
-  EXPECT_TRUE(plain.features.empty());
-}
-
 TEST_F(ReadMetadata, OfTheRootMustBeRight) {
   const std::string other = "not a dataset: its root has no attribute format = \"dlrm-dataset\"";
   expect(other, [](auto& m) { m.format = "other"; });

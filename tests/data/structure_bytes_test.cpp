@@ -30,16 +30,6 @@ std::string packed(DatasetStructure s) {
   return packer.bytes;
 }
 
-TEST(StructureBytes, GiveTheStructureAgain) {
-  const std::string bytes = packed(structure());
-  Unpacker unpacker(bytes);
-  DatasetStructure again;
-  visit(unpacker, again);
-  EXPECT_TRUE(unpacker.at_end());
-  EXPECT_NO_THROW(check_structure(again));
-  EXPECT_EQ(packed(again), bytes);
-}
-
 TEST(StructureBytes, AreRefusedIfTheyAreCutShort) {
   const std::string whole = packed(structure());
   for (size_t size = 0; size < whole.size(); ++size) {
@@ -94,41 +84,6 @@ TEST(StructureBytes, AreRefusedIfNoFileHasSuchNumbers) {
     DatasetStructure changed = structure();
     changes[i](changed);
     EXPECT_THROW(check_structure(changed), Error) << i;
-  }
-}
-
-/// The largest sizes, and those after them.
-TEST(StructureBytes, SizesHaveALimit) {
-  constexpr int64_t kLimit = int64_t{1} << 48;
-  for (const int64_t size : {int64_t{-1}, int64_t{0}, kLimit, kLimit + 1}) {
-    const auto possible = [&](const std::function<void(DatasetStructure&)>& change) {
-      DatasetStructure changed = structure();
-      change(changed);
-      try {
-        check_structure(changed);
-      } catch (const Error& error) {
-        EXPECT_STREQ(error.what(), "a child process sent impossible numbers");
-        EXPECT_EQ(error.code(), ExitCode::kFailure);
-        return false;
-      }
-      return true;
-    };
-    const bool good = size == 0 || size == kLimit;
-    EXPECT_EQ(possible([&](auto& s) {
-                s.samples = size;
-                s.features.pop_back();
-              }),
-              good);
-    EXPECT_EQ(possible([&](auto& s) { s.checksum_samples = size; }), good);
-    EXPECT_EQ(possible([&](auto& s) { s.dense_width = size; }), good);
-    EXPECT_EQ(possible([&](auto& s) { s.features[0].count = size; }), good);
-    EXPECT_EQ(possible([&](auto& s) { s.features[0].rows = size; }), size >= 0);
-    EXPECT_EQ(possible([&](auto& s) {
-                s.samples = 1;
-                s.features[1].hotness = s.features[1].count = size;
-              }),
-              good);
-    EXPECT_EQ(possible([&](auto& s) { s.label_type = LabelType::kFloat32; }), true);
   }
 }
 

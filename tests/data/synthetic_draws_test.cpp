@@ -55,20 +55,6 @@ TEST(DrawIds, AlphaZeroIsUniform) {
   for (const int64_t count : counts) EXPECT_NEAR(count, 10000, 500);
 }
 
-TEST(DrawIds, AProductThatIsAWholeNumberIsItsOwnFloor) {
-  // With 2^50 rows one of four products is a whole number.
-  for (const int bits : {40, 50}) {
-    const auto drawn = ids(PowerLaw(int64_t{1} << bits, 0), 3, 4000);
-    int64_t whole = 0;
-    for (size_t i = 0; i < drawn.size(); ++i) {
-      const double product = std::ldexp(bits_of_element(5, 3 + i), bits);
-      EXPECT_EQ(drawn[i], static_cast<int64_t>(product));
-      whole += product == std::floor(product);
-    }
-    if (bits == 50) EXPECT_GT(whole, 800);
-  }
-}
-
 TEST(DrawIds, AlphaOneIsTheLimitOfItsNeighbours) {
   const auto at = ids(PowerLaw(100000, 1.0), 0, 5000);
   const auto near = ids(PowerLaw(100000, 1.0 + 1e-7), 0, 5000);
@@ -96,31 +82,6 @@ TEST(DrawIds, APartEqualsThatPartOfTheWhole) {
   for (int64_t first = 0; first < 300; first += 37) {
     const auto part = ids(law, far + static_cast<uint64_t>(first), 300);
     EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first));
-  }
-}
-
-/// Rounding may exceed the formula's range. A law whose other numbers are those of more rows shows
-/// what becomes of such ids.
-TEST(DrawKernels, AnIdBeyondTheRowsIsTheLastOne) {
-  std::vector<const DrawKernels*> sets{&draw_kernels_avx2()};
-  for (const DrawKernels* set : sets) {
-    for (const double alpha : {0.0, 1.0, 1.05}) {
-      PowerLaw law(1000, alpha), narrow = law, below = law;
-      narrow.rows = 10;
-      below.span = -law.span;
-      std::vector<int64_t> all(2 * kDrawLanes), ids(2 * kDrawLanes);
-      set->ids(law, 1, 2, 3, all.data());
-      set->ids(narrow, 1, 2, 3, ids.data());
-      int64_t beyond = 0;
-      for (size_t i = 0; i < all.size(); ++i) {
-        EXPECT_EQ(ids[i], std::min(all[i], int64_t{9}));
-        beyond += all[i] > 9;
-      }
-      EXPECT_GT(beyond, 0);
-      if (alpha != 1.0) continue;
-      set->ids(below, 1, 2, 3, ids.data());
-      for (const int64_t id : ids) EXPECT_EQ(id, 0);
-    }
   }
 }
 

@@ -1,13 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 
 #include <gtest/gtest.h>
 
-#include "dlrm/core/random.h"
 #include "dlrm/data/batch_source.h"
-#include "dlrm/data/synthetic_draws.h"
 
 #include "dataset_fixture.h"
 
@@ -63,44 +60,6 @@ TEST(SyntheticSource, SeedAndSplitGiveOtherSamples) {
   EXPECT_NE(samples_of(config, Split::kTest, 1), train);
   config.data.synthetic.seed = 2;
   EXPECT_NE(samples_of(config, Split::kTrain, 1), train);
-}
-
-/// Each list of a batch is a part of a sequence of its own.
-TEST(SyntheticSource, ValuesAreThoseOfTheSequencesOfTheirNames) {
-  RunConfig config = synthetic_config(1000, 90);
-  config.data.synthetic.seed = 5;
-  config.data.synthetic.alpha = 0.7;
-  config.model.tables[0].features.push_back({"more", 5, Pooling::kSum});
-  Batch batch;
-  for (const Split split : {Split::kTrain, Split::kTest}) {
-    const uint32_t stream = split == Split::kTrain ? 0 : 1;
-    const auto source = make_batch_source(config, split, 1, 3);
-    for (const int64_t t : {int64_t{13}, source->plan().batches_per_epoch() - 1}) {
-      source->load(t, batch);
-      const int64_t first = source->plan().samples_of(t).begin + batch.local.begin;
-      const auto uniform = [&](const char* name, int64_t width, float scale) {
-        std::vector<float> values(static_cast<size_t>(batch.size() * width));
-        draw_uniform(stream_key(5, name), stream, static_cast<uint64_t>(first * width),
-                     std::ssize(values), scale, values.data());
-        return values;
-      };
-      std::vector<float> labels = uniform("synthetic/label", 1, 2.0f);
-      for (float& label : labels) label = std::floor(label);
-      EXPECT_EQ(batch.labels, labels);
-      EXPECT_EQ(batch.dense, uniform("synthetic/dense", 3, 100.0f));
-      std::vector<int64_t> ids;
-      for (const TableConfig& table : config.model.tables) {
-        for (const FeatureConfig& feature : table.features) {
-          const int64_t count = batch.size() * feature.hotness;
-          ids.resize(ids.size() + static_cast<size_t>(count));
-          draw_ids(PowerLaw(table.rows, 0.7), stream_key(5, "synthetic/ids/" + feature.name),
-                   stream, static_cast<uint64_t>(first * feature.hotness), count,
-                   ids.data() + ids.size() - count);
-        }
-      }
-      EXPECT_EQ(batch.ids, ids);
-    }
-  }
 }
 
 TEST(SyntheticSource, EachFeatureOfATableHasItsOwnHotnessAndIds) {

@@ -1,9 +1,5 @@
-#include <cmath>
 #include <filesystem>
-#include <limits>
-#include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "dlrm/data/batch_source.h"
@@ -13,9 +9,6 @@
 
 namespace dlrm {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 /// A folder of two files with weights: sample i, which has dense value i, has weight i/2.
 class WeightedDataset : public ::testing::Test {
@@ -96,42 +89,6 @@ TEST_F(WeightedDataset, AllFilesOfADatasetHaveWeightsOrNone) {
   data_.samples = 0;  // without a sample, but with the column
   data_.write(folder_ / "data/c.h5");
   EXPECT_EQ(Dataset(folder_ / "data").samples(), 73);
-}
-
-TEST_F(WeightedDataset, AWeightThatIsNegativeOrNotFiniteNamesFileAndRecord) {
-  const float largest = std::numeric_limits<float>::max();
-  for (const float weight : {0.0f, largest, -0.5f, std::nextafter(0.0f, -1.0f), INFINITY, NAN}) {
-    DatasetLayout layout;
-    layout.label = LabelType::kFloat32;
-    layout.weighted = true;
-    layout.features = {{"f", 1, 8, IdType::kInt32}};
-    const std::vector<float> labels(10, 1.0f);
-    std::vector<float> weights(10, 1.0f);
-    weights[9] = weight;
-    const std::vector<int32_t> ids(10, 3);
-    DatasetWriter writer(folder_ / "bad.h5", layout);
-    DatasetBlock block{10, labels, {}, {}, weights};
-    block.bags.resize(1);
-    block.bags[0].ids = ids;
-    writer.append(block);
-    writer.finish();
-    RunConfig config = data_.config(folder_ / "bad.h5", 10);
-    config.model.dense_features = 0;
-    config.model.tables.resize(1);
-    config.model.tables[0].features = {{"f", 1, Pooling::kSum}};
-    const auto load = [&] {
-      Batch batch;
-      make_batch_source(config, Split::kTrain, 0, 1)->load(0, batch);
-    };
-    if (weight == 0 || weight == largest) {
-      EXPECT_NO_THROW(load());
-    } else {
-      EXPECT_EQ(error_of(load),
-                fmt::format("{}: record 9 (counted from 0): weight {}; a weight is a finite number "
-                            "of at least 0",
-                            folder_ / "bad.h5", weight));
-    }
-  }
 }
 
 }  // namespace

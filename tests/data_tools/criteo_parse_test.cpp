@@ -64,46 +64,6 @@ TEST(ParseCriteo, OnlyATabEndsAField) {
   }
 }
 
-TEST(ParseCriteo, ARowAfterAMalformedLineTakesItsPlace) {
-  std::string one = "1" + kTabs, zero = "0" + kTabs;
-  one.insert(2, "3");
-  one.insert(one.size(), "ff");
-  const CriteoBlock block =
-      parsed(zero + "\n" + one + "x\n" + one + "\r\n" + zero + "\r\r\n" + "2\n" + one + "\n");
-  EXPECT_EQ(block.rows, 3);
-  ASSERT_TRUE(block.malformed.has_value());
-  EXPECT_EQ(block.malformed->line, 2);
-  EXPECT_EQ(block.malformed->reason,
-            "C26 is 'ffx'; expected up to 8 hexadecimal digits or nothing");
-  EXPECT_EQ(block.labels[0], 0);
-  for (const size_t row : {size_t{1}, size_t{2}}) {
-    EXPECT_EQ(block.labels[row], 1);
-    EXPECT_EQ(block.dense[row * 13], static_cast<float>(std::log1p(3.0)));
-    EXPECT_EQ(block.dense[row * 13 + 1], 0);
-    EXPECT_EQ(block.values[24][row], kMissingValue);
-    EXPECT_EQ(block.values[25][row], 0xffu);
-  }
-  EXPECT_EQ(block.values[25][0], kMissingValue);
-}
-
-TEST(ParseCriteo, ABlockIsUsedAgain) {
-  TextChunk chunk;
-  CriteoBlock block;
-  const auto parse = [&](const std::string& text) {
-    chunk.text.assign(text.begin(), text.end());
-    chunk.size = static_cast<int64_t>(text.size());
-    parse_criteo(chunk, block);
-  };
-  parse("1" + kTabs + "\n" + "2\n" + "1" + kTabs + "\n");
-  EXPECT_EQ(block.rows, 2);
-  EXPECT_TRUE(block.malformed.has_value());
-  parse("0" + kTabs + "\n");
-  EXPECT_EQ(block.rows, 1);
-  EXPECT_EQ(block.lines, 1);
-  EXPECT_FALSE(block.malformed.has_value());
-  EXPECT_EQ(block.labels[0], 0);
-}
-
 TEST(ParseCriteo, NumbersOfEveryFormAreRead) {
   const auto read = [](const std::string& number) -> double {
     std::string line = "0" + kTabs + "\n";
@@ -131,7 +91,8 @@ TEST(ParseCriteo, NumbersOfEveryFormAreRead) {
   for (const char* zero : {"0", "-0", "-1", "-8192", "-0.5", "-1e3", "-1234567890123456789012"}) {
     EXPECT_EQ(read(zero), 0) << zero;
   }
-  for (const char* bad : {"+1", "-", ".", "e", "1e", "1-", "--1", "1 ", " 1", "0x1", "1e400"}) {
+  for (const char* bad :
+       {"+1", "-", ".", "e", "1e", "1-", "--1", "1 ", " 1", "0x1", "1e400", "nan", "inf", "x"}) {
     EXPECT_EQ(read(bad), -1) << bad;
   }
 }

@@ -171,12 +171,6 @@ class RoundTrip(Folder):
         write(self.path, {"y": [0.0, 0.25, 1.0]}, "y")
         self.assertEqual(Dataset(self.path)[:].label.tolist(), [0, 0.25, 1])
 
-    def test_maps_a_file_once(self):
-        write(self.path, sample(20), "y", "m", ["u", "h", "tags"])
-        before = len(os.listdir("/proc/self/fd"))
-        dataset = Dataset(self.path)
-        self.assertEqual((len(os.listdir("/proc/self/fd")), len(dataset)), (before + 1, 20))
-
     def test_joins_the_files_of_a_folder(self):
         data = sample(20)
         for name, part in (("b.h5", slice(7, 20)), ("a.h5", slice(0, 7))):

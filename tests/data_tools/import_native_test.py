@@ -197,13 +197,6 @@ class Imports(Native):
         with_it, without = self.both()
         self.assertTrue(with_it == without)
 
-    def test_plain_text_is_not_given_to_arrow(self):
-        path = self.write("a.csv", self.log(300, 1))
-        with mock.patch("pyarrow.csv.read_csv", side_effect=AssertionError):
-            self.imported(self.SCHEMA, path)
-            with without_library():
-                self.assertIn("AssertionError", self.run_import(self.SCHEMA, path)[2])
-
     def test_a_library_that_cannot_be_loaded_is_named(self):
         from dlrm_import import native
         native.library.cache_clear()

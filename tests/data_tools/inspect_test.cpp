@@ -162,28 +162,6 @@ TEST_F(Inspected, ADatasetWithoutSamplesIsDescribed) {
   }
 }
 
-TEST(DescribeInspection, FilesWithoutChecksumsAndUncountedIdsAreSaid) {
-  Inspection seen;
-  seen.path = "d";
-  seen.samples = 4;
-  seen.files = 2;
-  const auto second_line = [&] {
-    const std::string text = describe_inspection(seen);
-    const size_t at = text.find('\n') + 1;
-    return text.substr(at, text.find('\n', at) - at);
-  };
-  EXPECT_EQ(second_line(), "checksums: none");
-  seen.files_with_checksums = 1;
-  EXPECT_EQ(second_line(), "checksums: none in some files");
-  seen.files_with_checksums = 2;
-  EXPECT_EQ(second_line(), "checksums: verified");
-  seen.features.resize(1);
-  seen.features[0].name = "f";
-  seen.features[0].ids = 6;
-  EXPECT_THAT(describe_inspection(seen), HasSubstr("     1.50         0       0           -1  "
-                                                   "not counted  0.0000  0.0000\ngood\n"));
-}
-
 /// A file whose bags have these lengths, of which some are negative, and as many ids as their sum.
 class BadOffsets : public InFolder {
  protected:
@@ -239,18 +217,9 @@ TEST_F(Inspected, IdsOfManyRowsAreNotCounted) {
 
 TEST_F(Inspected, FeaturesAreSortedByNumbersOfAnyLength) {
   DatasetLayout made;
-  const std::vector<std::string> sorted{"2",
-                                        "10",
-                                        "C1a3",
-                                        "C1a20",
-                                        "C02",
-                                        "C2",
-                                        "C10",
-                                        "Ca",
-                                        "D" + std::string(19, '9'),
-                                        "D" + std::string(20, '1'),
-                                        "D" + std::string(20, '2'),
-                                        "D" + std::string(25, '2')};
+  const std::string large = "D" + std::string(20, '1');  // more digits than an integer has
+  const std::vector<std::string> sorted{"2",   "10", "C1a3", "C1a20", "C2",
+                                        "C10", "Ca", "D9",   large,   large + "2"};
   for (auto name = sorted.rbegin(); name != sorted.rend(); ++name) {
     made.features.push_back({*name, 1, 5, IdType::kInt32});
   }
@@ -258,9 +227,7 @@ TEST_F(Inspected, FeaturesAreSortedByNumbersOfAnyLength) {
   DatasetWriter(path("a.h5"), made).finish();
   std::vector<std::string> names;
   for (const FeatureStatistics& f : inspect_dataset(path("a.h5")).features) names.push_back(f.name);
-  std::vector<std::string> expected = sorted;
-  if (names[4] == "C2") std::swap(expected[4], expected[5]);  // equal numbers, in either order
-  EXPECT_EQ(names, expected);
+  EXPECT_EQ(names, sorted);
 }
 
 /// The error of a dataset of three samples in which one value is bad.

@@ -52,20 +52,6 @@ class SynthCommand : public InFolder {
   std::string printed_;
 };
 
-TEST_F(SynthCommand, TheReportCountsSamplesAndBytesAndGivesTheTeachersAucs) {
-  EXPECT_EQ(run({"--criteo", "--samples", "3000", "--output", "a.tsv", "--teacher", "3"}), "");
-  const auto megabytes = static_cast<double>(std::filesystem::file_size(path("a.tsv"))) * 1e-6;
-  const std::string begin =
-      fmt::format("{}: 3000 samples, label mean 0.3150, {:.1f} MB in ", path("a.tsv"), megabytes);
-  EXPECT_EQ(printed_.substr(0, begin.size()), begin);
-  EXPECT_THAT(printed_.substr(begin.size()),
-              ::testing::MatchesRegex("[0-9.]+ s, [0-9]+ MB/s\nbest possible AUC 0.8085\n"
-                                      "AUC without the teacher's interactions 0.6614\n"));
-  EXPECT_EQ(run({"--criteo", "--samples", "30", "--output", "b.tsv"}), "");
-  EXPECT_THAT(printed_, ::testing::MatchesRegex("[^\n]*/b.tsv: 30 samples, label mean [0-9.]+, "
-                                                "0.0 MB in [0-9.]+ s, [0-9]+ MB/s\n"));
-}
-
 TEST_F(SynthCommand, SeedAndAlphaThatAreNotGivenAreTheConfigs) {
   config();
   int number = 0;

@@ -117,11 +117,6 @@ TEST_P(RunOnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled
   EXPECT_EQ(summary("eager")["recorded_steps"].get<int>(), 0);
   EXPECT_EQ(losses(path("graphs")), losses(path("eager")));
   EXPECT_EQ(summary("graphs")["plan"], summary("eager")["plan"]);  // bytes exchanged among it
-  EXPECT_TRUE(summary("graphs")["stages_ms"].contains("recorded"));
-  for (const char* stage : {"lookup", "bottom", "return", "top", "backward", "update"}) {
-    EXPECT_TRUE(summary("eager")["stages_ms"].contains(stage)) << stage;
-  }
-  EXPECT_FALSE(summary("eager")["stages_ms"].contains("recorded"));
 }
 
 TEST_P(RunOnADevice, ACheckpointGoesFromOneKindOfDeviceToTheOther) {

@@ -21,6 +21,18 @@ constexpr const char* kSecondRankCaches = R"({
     "data_parallel": []
   })";
 
+/// A plan of the small model on two ranks, in which all tables are cached, although they are small.
+constexpr const char* kAllCached = R"({
+  "world": 2,
+  "shards": [
+    {"table": "tiny", "rows": [0, 3], "columns": [0, 8], "rank": 0, "tier": "cached"},
+    {"table": "big", "rows": [0, 2100], "columns": [0, 8], "rank": 0, "tier": "cached"},
+    {"table": "middle", "rows": [0, 500], "columns": [0, 8], "rank": 1, "tier": "cached"},
+    {"table": "big", "rows": [2100, 4001], "columns": [0, 8], "rank": 1, "tier": "cached"}
+  ],
+  "data_parallel": []
+})";
+
 /// A folder with a small data set (train.h5, test.h5) and a config (config.yaml) of unusual shapes.
 class SmallRun : public testing::Test {
  protected:

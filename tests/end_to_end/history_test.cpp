@@ -130,14 +130,6 @@ TEST_F(History, TrainingEndsWhenPatienceDoes) {
   EXPECT_EQ(history(path("run")), before);
 }
 
-TEST_F(History, ComparingEvaluationsNeedsTestData) {
-  for (const char* key : {"checkpoint.keep_best=auc", "eval.patience=3", "eval.stop_at_auc=0.9"}) {
-    const Outcome outcome = train(1, std::string("--set data.test= --set ") + key);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_THAT(error_line(outcome), HasSubstr("data.test")) << outcome.errors;
-  }
-}
-
 TEST_F(History, TheSummaryDescribesProgramHostAndTime) {
   ASSERT_EQ(train(2, "--set train.steps=2").code, 0);
   const json summary = json::parse(read_file(path("run/summary.json")));

@@ -29,12 +29,5 @@ TEST_F(InstructionSets, AnotherSetTrainsToTheSameLossesWithinRounding) {
   }
 }
 
-TEST_F(InstructionSets, AnUnknownSetEndsTheRunInOneLine) {
-  const Outcome outcome = train_limited("avx9", "");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(error_line(outcome).find("DLRM_MAX_CPU_ISA is 'avx9'"), std::string::npos)
-      << outcome.errors;
-}
-
 }  // namespace
 }  // namespace dlrm

@@ -39,12 +39,6 @@ TEST(Preflight, MpiIsCheckedAndAMissingGpuIsReported) {
   EXPECT_NE(line_of(outcome, "exchange").find("GB/s"), std::string::npos) << outcome.output;
 }
 
-TEST(Preflight, OneRankIsChecked) {
-  const Outcome outcome = preflight("-np 1");
-  EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
-  expect_ok(outcome, "exchange");
-}
-
 TEST(Preflight, NothingIsLeftInTheFolder) {
   const TemporaryFolder folder;
   const Outcome outcome = preflight("-np 2 --folder '" + folder.path().string() + "'");

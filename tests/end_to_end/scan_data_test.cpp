@@ -19,16 +19,7 @@ class ScannedData : public SmallRun {
       ],
       "data_parallel": []
     })");
-    write_file(path("plan.json"), R"({
-      "world": 2,
-      "shards": [
-        {"table": "tiny", "rows": [0, 3], "columns": [0, 8], "rank": 0, "tier": "cached"},
-        {"table": "big", "rows": [0, 2100], "columns": [0, 8], "rank": 0, "tier": "cached"},
-        {"table": "middle", "rows": [0, 500], "columns": [0, 8], "rank": 1, "tier": "cached"},
-        {"table": "big", "rows": [2100, 4001], "columns": [0, 8], "rank": 1, "tier": "cached"}
-      ],
-      "data_parallel": []
-    })");
+    write_file(path("plan.json"), kAllCached);
   }
 
   Outcome plan(const std::string& words) const {
@@ -108,17 +99,6 @@ TEST_F(ScannedData, SaysTheLeastFastTierInWhichTheRunFits) {
             std::string::npos);
 }
 
-TEST_F(ScannedData, TheLargestBatchHasEveryRowOfASmallTable) {
-  const Outcome scan = plan("--scan-data --scan-batches 1 --set memory.cached.fast=100%");
-  ASSERT_EQ(scan.code, 0) << scan.errors;
-  EXPECT_EQ(column(scan.output, 0), (std::vector<double>{3, 2100, 500, 1901}));
-  EXPECT_EQ(column(scan.output, 1), column(scan.output, 0)) << "slots";
-  EXPECT_EQ(column(scan.output, 2)[0], 3);
-  EXPECT_EQ(column(scan.output, 3), (std::vector<double>{0, 0, 0, 0})) << "all rows stay";
-  const Outcome moving = plan("--scan-data --scan-batches 1 --set memory.cached.policy=lru16");
-  EXPECT_EQ(column(moving.output, 3)[0], 3) << "each row misses once";
-}
-
 TEST_F(ScannedData, APlanSaysWhetherTheSlowerTierKeepsUp) {
   const std::string line =
       "cached tables: in steps 11 to 20, rank [01] fetches [0-9.]+ rows a step, [0-9.]+ MiB; "
@@ -152,19 +132,6 @@ TEST_F(ScannedData, APlanCountsNothingIfThatTakesMuchMemory) {
   EXPECT_NE(plan.output.find("is unknown: counting takes 4.5 GiB of memory, and dlrm-plan "),
             std::string::npos)
       << plan.output;
-}
-
-TEST_F(ScannedData, APlanOfManyRanksCountsFewerBatches) {
-  write_file(path("many.yaml"),
-             "{model: {dense_features: 1, top_mlp: [1], tables: [{name: large, rows: 1000000}]}, "
-             "data: {source: synthetic}, train: {global_batch_size: 8, steps: 200}, "
-             "memory: {tier: cached, cached: {fast: 10%, backing: host}}}");
-  for (const auto& [ranks, steps] :
-       {std::pair{"1024", "51 to 100,"}, {"1025", "50 to 99,"}, {"4000", "13 to 25,"}}) {
-    const Outcome plan = run_command(std::string("dlrm-plan many.yaml --ranks ") + ranks, path(""));
-    EXPECT_NE(plan.output.find(std::string("cached tables: in steps ") + steps), std::string::npos)
-        << plan.output << plan.errors;
-  }
 }
 
 TEST_F(ScannedData, IsRefusedIfNoTableIsCached) {

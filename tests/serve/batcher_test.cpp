@@ -89,23 +89,6 @@ TEST_F(Batching, ABatchHasAtMostItsSize) {
   EXPECT_TRUE(counted("batches_total 2"));
 }
 
-/// Samples of earlier batches do not fill a later one.
-TEST_F(Batching, ALaterBatchWaitsUntilItIsFull) {
-  Batcher batcher(model_, 4, seconds(100), counters_);
-  expect_predicted(batcher, 0, 4);
-  std::atomic<bool> answered{false};
-  std::thread first([&] {
-    expect_predicted(batcher, 1, 2);
-    answered = true;
-  });
-  std::this_thread::sleep_for(milliseconds(100));
-  EXPECT_FALSE(answered);
-  std::thread second([&] { expect_predicted(batcher, 3, 2); });
-  first.join();
-  second.join();
-  EXPECT_TRUE(counted("batches_total 2"));
-}
-
 TEST_F(Batching, AnIncompleteBatchWaitsForItsTime) {
   Batcher batcher(model_, 100, milliseconds(150), counters_);
   const auto begin = std::chrono::steady_clock::now();

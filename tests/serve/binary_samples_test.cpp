@@ -81,10 +81,5 @@ TEST(BinarySamples, ValuesAreChecked) {
             "samples[1]: ids.C2[0]: -1; needs a whole number from 0 to 3");
 }
 
-TEST(BinarySamples, TheAnswerIsFloats) {
-  const std::vector<float> p = {0.25f, 0.5f};
-  EXPECT_EQ(binary_probabilities(p), bytes(p));
-}
-
 }  // namespace
 }  // namespace dlrm::serve

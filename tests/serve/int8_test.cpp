@@ -58,12 +58,6 @@ TEST(Int8Rows, ZerosStayZeros) {
   EXPECT_EQ(stored({1e-40f, 0}).values, std::vector<float>({0, 0}));
 }
 
-TEST(Int8Rows, TheLargestWeightIsExact) {
-  const Row row = stored({-2.54f, 1.0f});
-  EXPECT_FLOAT_EQ(row.values[0], -2.54f);
-  EXPECT_NEAR(row.values[1], 1.0f, 0.01f);
-}
-
 /// Bags of a table of random rows, with empty ones.
 class Int8Bagged : public ::testing::TestWithParam<int> {
  protected:

@@ -10,7 +10,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 Inputs three_features() {
   ModelConfig model;
@@ -113,21 +112,6 @@ TEST(JsonSamples, LongValuesAreShortened) {
             "dense[1]: \"" + std::string(39, 'x') + "...; needs a finite number");
   EXPECT_EQ(refusal_of_json(R"({"dense": {"0": 1}})"),
             "dense: an object; needs a list of 2 numbers");
-}
-
-TEST(JsonSamples, AppendingOthersMovesTheirOffsets) {
-  Samples samples, others;
-  append_json_sample(R"({"dense": [1, 2], "ids": {"C1": [3, 4]}})", three_features(), samples);
-  append_json_sample(R"({"dense": [3, 4], "ids": {"C2": [1]}})", three_features(), others);
-  samples.append(others);
-  EXPECT_EQ(samples.size, 2);
-  EXPECT_THAT(samples.dense, ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(samples.ids, ElementsAre(3, 4, 1));
-  EXPECT_THAT(samples.offsets, ElementsAre(0, 2, 2, 2, 2, 2, 3));
-  samples.clear();
-  EXPECT_EQ(samples.size, 0);
-  EXPECT_THAT(samples.ids, IsEmpty());
-  EXPECT_THAT(samples.offsets, ElementsAre(0));
 }
 
 }  // namespace

@@ -48,20 +48,6 @@ std::vector<std::string> texts(const std::vector<LineReader::Line>& lines) {
   return all;
 }
 
-TEST(LineReader, ReturnsTheLinesThatHaveArrived) {
-  Pipe pipe;
-  LineReader reader(pipe.reader(), 100);
-  pipe.write("one\ntwo\nthr");
-  EXPECT_THAT(texts(reader.next(9)), ElementsAre("one", "two"));
-  pipe.write("ee\n\nfour\nfive\n");
-  EXPECT_THAT(texts(reader.next(3)), ElementsAre("three", "", "four"));
-  pipe.write("six");
-  EXPECT_THAT(texts(reader.next(3)), ElementsAre("five"));
-  pipe.close_writer();
-  EXPECT_THAT(texts(reader.next(3)), ElementsAre("six"));
-  EXPECT_THAT(texts(reader.next(3)), ElementsAre());
-}
-
 TEST(LineReader, LongLinesAreCut) {
   Pipe pipe;
   LineReader reader(pipe.reader(), 5);
@@ -102,11 +88,6 @@ TEST(LineReader, LinesMayBeLongerThanABlock) {
   }
   writer.join();
   EXPECT_TRUE(lines == expected);
-}
-
-TEST(LineReader, AFileThatCannotBeReadIsARunError) {
-  LineReader reader(-1, 5);
-  EXPECT_THROW(reader.next(1), Error);
 }
 
 /// The sample as a line.
