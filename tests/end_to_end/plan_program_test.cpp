@@ -90,7 +90,6 @@ TEST_F(PlanProgram, PlansForTheDeviceOfTheMachineFile) {
   }
 }
 
-<<<<<<< HEAD
 TEST_F(PlanProgram, ChoosesTheRoutingOfGpusAsTheTrainingProgram) {
   write_file(folder_ / "three.yaml",
              "model: {dense_features: 1, embedding_dim: 64, bottom_mlp: [64], top_mlp: [1],\n"
@@ -123,8 +122,6 @@ TEST_F(PlanProgram, ChoosesTheRoutingOfGpusAsTheTrainingProgram) {
   EXPECT_EQ(run("dlrm-train --plan-only" + command).output, fast_hosts.output);
 }
 
-=======
->>>>>>> tests-data
 TEST_F(PlanProgram, WordsThatAreMissingAreNamed) {
   for (const auto& [command, error] :
        {std::pair{"dlrm-plan", "config is required (see dlrm-plan --help)"},
