@@ -367,39 +367,5 @@ TEST_F(Refusals, OfDevicesBesideTheOne) {
   EXPECT_EQ(runtime, CUDART_VERSION);
 }
 
-TEST_F(Refusals, OfMemoryCountWhatIsInUse) {
-  size_t free_before = 0, free_after = 0, total = 0;
-  uint64_t used_before = 0, used_after = 0;
-  ASSERT_EQ(cudaMemGetInfo(&free_before, &total), cudaSuccess);
-  cudaMemPoolGetAttribute(nullptr, cudaMemPoolAttrUsedMemCurrent, &used_before);
-  EXPECT_EQ(free_before + used_before, total);
-  void* data = nullptr;
-  EXPECT_EQ(cudaMalloc(&data, free_before + 1), cudaErrorMemoryAllocation);
-  EXPECT_EQ(data, nullptr);
-  ASSERT_EQ(cudaMalloc(&data, 1000), cudaSuccess);
-  cudaMemGetInfo(&free_after, &total);
-  cudaMemPoolGetAttribute(nullptr, cudaMemPoolAttrUsedMemCurrent, &used_after);
-  EXPECT_EQ(free_after, free_before - 1000);
-  EXPECT_EQ(used_after, used_before + 1000);
-  cudaFree(data);
-  cudaMemGetInfo(&free_after, &total);
-  EXPECT_EQ(free_after, free_before);
-}
-
-TEST_F(Refusals, HaveNamesAndTexts) {
-  const std::pair<cudaError_t, const char*> names[] = {
-      {cudaSuccess, "cudaSuccess: no error"},
-      {cudaErrorInvalidValue, "cudaErrorInvalidValue: invalid argument"},
-      {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation: out of memory"},
-      {cudaErrorInvalidDevice, "cudaErrorInvalidDevice: invalid device ordinal"},
-      {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle: invalid resource handle"},
-      {cudaErrorNotReady, "cudaErrorNotReady: device not ready"},
-      {cudaErrorUnknown, "cudaErrorUnknown: unknown error"},
-  };
-  for (const auto& [error, text] : names) {
-    EXPECT_EQ(std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error), text);
-  }
-}
-
 }  // namespace
 }  // namespace dlrm::kernels
