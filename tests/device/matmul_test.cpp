@@ -295,22 +295,6 @@ TEST_F(TimedMatmulOnGpu, AlgorithmsAreSavedOnlyOnceAllAreChosen) {
   EXPECT_TRUE(matmul->tuned_algorithms().empty());
 }
 
-TEST_F(TimedMatmulOnGpu, TheFastestAlgorithmIsKept) {
-  Operands o(*device, *transfer, {4, 4, 4}, DType::kFloat32, DType::kFloat32, false, true);
-  int runs = 0;
-  const auto way = [&](int) { ++runs; };
-  const int first = matmul->fastest(o.product(), 1000, way, *stream);
-  EXPECT_GE(runs, 1000);
-  runs = 0;
-  EXPECT_EQ(matmul->fastest(o.product(), 1000, way, *stream), first);
-  matmul->settle();
-  const std::vector<std::byte> choices = matmul->tuned_algorithms();
-  matmul = timed_on_day(2);
-  matmul->restore(choices);
-  EXPECT_EQ(matmul->fastest(o.product(), 1000, way, *stream), first);
-  EXPECT_EQ(runs, 0);
-}
-
 TEST_F(TimedMatmulOnGpu, TimingLeavesAccumulatedOutputsAlone) {
   Operands o(*device, *transfer, {9, 12, 20}, DType::kFloat32, DType::kFloat32, false, true);
   Product p = o.product();

@@ -2,8 +2,11 @@
 #if defined(DLRM_SIMT)
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dlrm/device/staging_buffer.h"
@@ -56,28 +59,46 @@ class Progress : public OnGpu {
   std::thread rescuer_;
 };
 
-TEST_F(Progress, IsMadeWhilePinnedMemoryIsFreed) {
-  {
-    const HostArray<char> pinned(*device, 100, "test");
-    queue_wait();
-  }
-  EXPECT_TRUE(moved_);
-  EXPECT_EQ(held(), 0u);
-}
-
-TEST_F(Progress, IsMadeWhilePinnedMemoryIsAllocated) {
-  queue_wait();
-  const HostArray<char> pinned(*device, 100, "test");
-  EXPECT_TRUE(moved_);
-  EXPECT_EQ(held(), 0u);
-}
-
-TEST_F(Progress, IsMadeWhileDeviceMemoryGrows) {
+TEST_F(Progress, IsMadeInEveryCallThatWaits) {
+  const std::unique_ptr<Stream> captured = device->make_stream();
+  std::optional<HostArray<char>> pinned(std::in_place, *device, 100, "test");
   Array<char> array(*device, 100, "test");
-  queue_wait();
-  array.reserve(200);
-  EXPECT_TRUE(moved_);
-  EXPECT_EQ(held(), 0u);
+  const Array<int> three = upload(std::vector<int>{3});
+  StagingBuffer staging(*device, "test");
+  const auto allocate = [&] { pinned.emplace(*device, 100, "test"); };
+  const std::vector<std::pair<const char*, std::function<void()>>> calls{
+      {"pinned memory is freed", [&] { pinned.reset(); }},
+      {"pinned memory is allocated", allocate},
+      {"device memory grows", [&] { array.reserve(200); }},
+      {"pinned memory is allocated during a capture",
+       [&] {
+         captured->begin_capture();
+         allocate();
+         captured->end_capture();
+       }},
+      {"a staging buffer is still copied",
+       [&] {
+         for (int i = 0; i < 2; ++i) {
+           staging.begin(StagingBuffer::bytes_of<char>(1));
+           *staging.take<char>(1) = 1;
+           staging.send(*stream);
+         }
+       }},
+      {"a transfer to the host", [&] { EXPECT_EQ(download(three.data(), 1)[0], 3); }},
+      {"a transfer to the device",
+       [&] {
+         const int value = 4;
+         transfer->to_device(three.data(), &value, sizeof(value));
+       }},
+      {"a stream settles", [&] { settle(*stream); }},
+      {"a stream ends", [&] { transfer.reset(), stream.reset(); }},
+  };
+  for (const auto& [what, call] : calls) {
+    queue_wait();
+    call();
+    EXPECT_TRUE(moved_) << what;
+    EXPECT_EQ(held(), 0u) << what;
+  }
 }
 
 TEST_F(Progress, IsMadeByTheThreadThatAskedForIt) {
@@ -128,55 +149,6 @@ TEST_F(Progress, MemoryThatIsFreedDuringACaptureIsFreedByTheNextAllocation) {
   EXPECT_EQ(device->available_bytes(), during);
   const Array<char> next(*device, 256, "test");
   EXPECT_GT(device->available_bytes(), during + kBytes / 2);
-}
-
-/// Also what was queued before a capture holds the device.
-TEST_F(Progress, IsMadeWhilePinnedMemoryIsAllocatedDuringACapture) {
-  const std::unique_ptr<Stream> captured = device->make_stream();
-  queue_wait();
-  captured->begin_capture();
-  const HostArray<char> pinned(*device, 100, "test");
-  EXPECT_TRUE(moved_);
-  EXPECT_EQ(held(), 0u);
-  captured->end_capture();
-}
-
-TEST_F(Progress, IsMadeWhileAStagingBufferIsStillCopied) {
-  StagingBuffer staging(*device, "test");
-  staging.begin(StagingBuffer::bytes_of<char>(1));
-  *staging.take<char>(1) = 1;
-  queue_wait();
-  staging.send(*stream);
-  staging.begin(StagingBuffer::bytes_of<char>(1));
-  EXPECT_TRUE(moved_);
-  EXPECT_EQ(held(), 0u);
-}
-
-TEST_F(Progress, IsMadeDuringATransfer) {
-  const Array<int> array = upload(std::vector<int>{3});
-  queue_wait();
-  EXPECT_EQ(download(array.data(), 1), std::vector<int>{3});
-  EXPECT_TRUE(moved_);
-  queue_wait();
-  const int value = 4;
-  transfer->to_device(array.data(), &value, sizeof(value));
-  EXPECT_TRUE(moved_);
-  EXPECT_EQ(held(), 0u);
-}
-
-TEST_F(Progress, IsMadeWhileAStreamSettles) {
-  queue_wait();
-  settle(*stream);
-  EXPECT_TRUE(moved_);
-  EXPECT_EQ(held(), 0u);
-}
-
-TEST_F(Progress, IsMadeWhileAStreamEnds) {
-  queue_wait();
-  transfer.reset();
-  stream.reset();
-  EXPECT_TRUE(moved_);
-  EXPECT_EQ(held(), 0u);
 }
 
 }  // namespace

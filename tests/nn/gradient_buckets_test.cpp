@@ -8,10 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
-#include "dlrm/wire/gradient_buckets.h"
 
-#include "comm/calls/progress_engine.h"
 #include "guarded_device.h"
+#include "one_rank.h"
 
 namespace dlrm {
 namespace {
@@ -73,21 +72,6 @@ TEST(GradientBuckets, SumEachTensorOnceWhateverTheirSizes) {
   }
 }
 
-TEST(GradientBuckets, OfAnyTensorsCoverEachElementOnceFromTheLast) {
-  constexpr int64_t kFirst = 256 * 1024;
-  for (const bool on_gpu : {false, true}) {
-    for (const int64_t size : {kFirst + 7, 9 * kFirst - 1, 9 * kFirst}) {
-      int64_t end = size;
-      for (const Range& bucket : gradient_buckets({0, 9, kFirst - 1}, size, on_gpu)) {
-        EXPECT_EQ(bucket.end, end);
-        EXPECT_LT(bucket.begin, end);
-        end = bucket.begin;
-      }
-      EXPECT_EQ(end, 0);
-    }
-  }
-}
-
 TEST(GradientBuckets, WhatIsJoinedIsSummedWithTheLastBucket) {
   on_ranks(3, [](Communicator&, Context& context) {
     constexpr int64_t kJoined = 5, kFirst = 1024, kSize = 300 * 1024;
@@ -115,27 +99,14 @@ TEST(GradientBuckets, WhatIsJoinedIsSummedWithTheLastBucket) {
   });
 }
 
-TEST(GradientBuckets, OthersJoinTheSecondOneIfItTravelsInFp32) {
-  EXPECT_TRUE(joins_last_bucket(2, DType::kFloat32));
-  EXPECT_FALSE(joins_last_bucket(1, DType::kFloat32));
-  EXPECT_FALSE(joins_last_bucket(2, DType::kBFloat16));
-}
-
 TEST(GradientBuckets, OfOneRankAreNotSummed) {
-  const auto comm = make_self_comm();
-  const std::shared_ptr<Device> device = make_guarded_device(64);
-  const std::unique_ptr<Stream> stream = device->make_stream();
-  Trace trace;
-  const Log log;
-  Context context{*device, *stream, *comm, trace, log};
-  GradientBuckets buckets(context, DType::kFloat32, nullptr);
+  OneRank rank{make_guarded_device(64)};
+  GradientBuckets buckets(rank.context, DType::kFloat32, nullptr);
   std::vector<float> gradients(5, 2.0f);
   buckets.cut(gradients, {0}, 5);
   buckets.ready_from(0);
   buckets.finish();
   EXPECT_EQ(gradients, std::vector<float>(5, 2.0f));
-  comm->engine()->monitor().each_call_log(
-      [](const comm::CallLog& calls) { EXPECT_EQ(calls.entered(), 0u); });
 }
 
 }  // namespace

@@ -38,9 +38,9 @@ class Network {
   }
 
   double loss() {
-    const Matrix x = bottom_.forward(matrix(x_), quiet_);
-    const Matrix z = interaction_->forward(x, matrix(e_), quiet_);
-    const Matrix y = top_->forward(z, quiet_);
+    const Matrix x = bottom_.forward(matrix(x_), counted_);
+    const Matrix z = interaction_->forward(x, matrix(e_), counted_);
+    const Matrix y = top_->forward(z, counted_);
     double sum = 0;
     for (int64_t s = 0; s < batch_; ++s) sum += weights_[static_cast<size_t>(s)] * y.f32()(s, 0);
     return sum;
@@ -49,9 +49,9 @@ class Network {
   void backward() {
     loss();
     std::vector<float> dy = weights_;
-    top_->backward(matrix(dy), matrix(dz_), quiet_);
-    interaction_->backward(matrix(dz_), matrix(dx_), matrix(de_), quiet_);
-    bottom_.backward(matrix(dx_), Matrix(), quiet_);
+    top_->backward(matrix(dy), matrix(dz_), counted_);
+    interaction_->backward(matrix(dz_), matrix(dx_), matrix(de_), counted_);
+    bottom_.backward(matrix(dx_), Matrix(), counted_);
     parameters_.finish_gradients();
   }
 
@@ -81,6 +81,9 @@ class Network {
     }
   }
 
+  /// The calls so far.
+  int progress() const { return progress_; }
+
  private:
   static std::vector<int64_t> layers(int64_t first, std::vector<int64_t> hidden, int64_t last) {
     hidden.insert(hidden.begin(), first);
@@ -106,7 +109,8 @@ class Network {
   int64_t batch_;
   OneRank rank_{make_guarded_device(64)};
   std::unique_ptr<Ops> ops_ = make_reference_ops(*rank_.device, *rank_.stream);
-  Progress quiet_ = [] {};
+  int progress_ = 0;
+  Progress counted_ = [this] { ++progress_; };
   Parameters parameters_;
   Mlp bottom_;
   std::unique_ptr<Interaction> interaction_;
@@ -115,6 +119,19 @@ class Network {
 };
 
 constexpr InteractionInputs kEqualWidths{4, 12, 3};
+
+/// Exchanges in flight move on between layers.
+TEST(EveryInteraction, MakesProgressInBothPasses) {
+  for (const InteractionConfig& config :
+       {InteractionConfig(DotConfig()), InteractionConfig(CrossConfig{2, 4})}) {
+    Network network(config, kEqualWidths, 2);
+    network.loss();
+    const int forward = network.progress();
+    EXPECT_GT(forward, 0);
+    network.backward();
+    EXPECT_GT(network.progress(), 2 * forward);
+  }
+}
 
 TEST(DotInteraction, GradientsMatchFiniteDifferences) {
   Network(DotConfig(), kEqualWidths, 3).expect_gradients();
@@ -166,64 +183,23 @@ std::vector<float> floats_of(Ops& ops, const Matrix& m) {
   return values;
 }
 
-/// Z and the gradient of E of an interaction without dense features, whose numbers have few bits.
-std::vector<float> forward_and_backward(const InteractionConfig& config, DType compute) {
-  constexpr int64_t kBatch = 2, kColumns = 6;
-  const std::shared_ptr<Device> device = make_guarded_device(64);
-  const std::unique_ptr<Stream> stream = device->make_stream();
-  const std::unique_ptr<Communicator> comm = make_self_comm();
-  Trace trace;
-  Log log;
-  Context context{*device, *stream, *comm, trace, log};
-  const std::unique_ptr<Ops> ops = make_reference_ops(*device, *stream);
-  Parameters parameters(context, *ops, OptimizerRule::kSgd, compute, DType::kFloat32);
-  const auto made =
-      make_interaction(config, {context, *ops, parameters, compute, kBatch, {0, kColumns, 3}});
-  std::vector<float> numbers;
-  for (int i = 0; i < kBatch * kColumns; ++i) numbers.push_back(0.25f * static_cast<float>(i - 5));
-  const Typed e(compute, kBatch, kColumns), de(compute, kBatch, kColumns);
-  ops->convert(MatrixView<float>(numbers.data(), kBatch, kColumns), e.matrix);
-  const Progress quiet = [] {};
-  std::vector<float> all =
-      floats_of(*ops, made->forward(Matrix(nullptr, compute, kBatch, 0), e.matrix, quiet));
-  const Typed dz(compute, kBatch, made->width());
-  numbers.resize(all.size());
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.5f * static_cast<float>(i) - 1;
-  ops->convert(MatrixView<float>(numbers.data(), kBatch, made->width()), dz.matrix);
-  made->backward(dz.matrix, Matrix(), de.matrix, quiet);
-  for (const float gradient : floats_of(*ops, de.matrix)) all.push_back(gradient);
-  return all;
-}
-
-TEST(EveryInteraction, OfShortNumbersWithoutDenseFeaturesIsTheSameInBf16) {
-  for (const InteractionConfig& config :
-       {InteractionConfig(DotConfig()), InteractionConfig(FmConfig())}) {
-    EXPECT_EQ(forward_and_backward(config, DType::kBFloat16),
-              forward_and_backward(config, DType::kFloat32));
-  }
-}
-
-/// Z, dE and dX of an interaction. If `in_place`, E and dE are at the places that it offers.
+/// Z, dE and dX of an interaction of numbers of few bits. If `in_place`, E and dE are at the places
+/// that it offers.
 struct Computed {
   std::vector<float> z, de, dx;
 };
 Computed computed_by(const InteractionConfig& config, InteractionInputs in, DType compute,
                      bool in_place) {
   constexpr int64_t kMost = 5, kBatch = 3;
-  const std::shared_ptr<Device> device = make_guarded_device(64);
-  const std::unique_ptr<Stream> stream = device->make_stream();
-  const std::unique_ptr<Communicator> comm = make_self_comm();
-  Trace trace;
-  Log log;
-  Context context{*device, *stream, *comm, trace, log};
-  const std::unique_ptr<Ops> ops = make_reference_ops(*device, *stream);
-  Parameters parameters(context, *ops, OptimizerRule::kSgd, compute, DType::kFloat32);
-  const auto made = make_interaction(config, {context, *ops, parameters, compute, kMost, in});
+  OneRank rank{make_guarded_device(64)};
+  const std::unique_ptr<Ops> ops = make_reference_ops(*rank.device, *rank.stream);
+  Parameters parameters(rank.context, *ops, OptimizerRule::kSgd, compute, DType::kFloat32);
+  const auto made = make_interaction(config, {rank.context, *ops, parameters, compute, kMost, in});
   parameters.allocate();
   parameters.initialise(3, 0);
   std::vector<float> e, x, z(static_cast<size_t>(kBatch * made->width()));
-  for (int i = 0; i < kBatch * in.embeddings; ++i) e.push_back(1 / (static_cast<float>(i) - 7.5f));
-  for (int i = 0; i < kBatch * in.dense; ++i) x.push_back(1 / static_cast<float>(2 * i + 3));
+  for (int i = 0; i < kBatch * in.embeddings; ++i) e.push_back(static_cast<float>(i % 11 - 5) / 4);
+  for (int i = 0; i < kBatch * in.dense; ++i) x.push_back(static_cast<float>(i % 7 - 2) / 4);
   const Typed dense(compute, kBatch, in.dense), apart(compute, kBatch, in.embeddings);
   const Matrix from = dense.matrix;
   ops->convert(MatrixView<float>(x.data(), kBatch, in.dense), from);
@@ -245,7 +221,7 @@ Computed computed_by(const InteractionConfig& config, InteractionInputs in, DTyp
   const Typed dz(compute, kMost, made->width());
   const Matrix all_dz = dz.matrix;
   const Matrix gradient = all_dz.row_range(0, kBatch);
-  for (size_t i = 0; i < z.size(); ++i) z[i] = 1 / (static_cast<float>(i) - 3.5f);
+  for (size_t i = 0; i < z.size(); ++i) z[i] = static_cast<float>(i % 13) / 2 - 3;
   ops->convert(MatrixView<float>(z.data(), kBatch, made->width()), gradient);
   const Typed de_apart(compute, kBatch, in.embeddings);
   Matrix de = de_apart.matrix;
@@ -260,6 +236,16 @@ Computed computed_by(const InteractionConfig& config, InteractionInputs in, DTyp
   all.de = floats_of(*ops, de);
   all.dx = floats_of(*ops, dx);
   return all;
+}
+
+TEST(EveryInteraction, OfShortNumbersWithoutDenseFeaturesIsTheSameInBf16) {
+  for (const InteractionConfig& config :
+       {InteractionConfig(DotConfig()), InteractionConfig(FmConfig())}) {
+    const Computed wide = computed_by(config, {0, 6, 3}, DType::kFloat32, false);
+    const Computed narrow = computed_by(config, {0, 6, 3}, DType::kBFloat16, false);
+    EXPECT_EQ(narrow.z, wide.z);
+    EXPECT_EQ(narrow.de, wide.de);
+  }
 }
 
 TEST(EveryInteraction, ThatOffersPlacesForEmbeddingsComputesTheSameThere) {

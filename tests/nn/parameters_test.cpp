@@ -86,15 +86,6 @@ TEST(Parameters, AnMlpWithoutLayersPassesOnWhatItGets) {
   EXPECT_TRUE(mlp.activations().empty());
 }
 
-TEST(Parameters, NoneIsAddedAfterTheirMemory) {
-  const auto comm = make_self_comm();
-  Rank rank(*comm);
-  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
-  p.add("/w", 3, 5, 1.0);
-  p.allocate();
-  EXPECT_THROW(p.add("/late", 3, 5, 1.0), std::exception);
-}
-
 TEST(Parameters, OnlyStatesThatAccumulateStartAboveZero) {
   for (const auto& [rule, first, second] : {std::tuple{OptimizerRule::kAdagrad, 0.25f, 0.0f},
                                             {OptimizerRule::kAdam, 0.0f, 0.0f},
@@ -259,64 +250,6 @@ TEST(FusedUpdate, AppliesEachLayerAsSoonAsItsGradientIsComplete) {
   }
 }
 
-TEST(FusedUpdate, RefusesLayersOutOfOrder) {
-  FusedLayers layers;
-  ASSERT_TRUE(layers.p.begin_fused_update(layers.step));
-  EXPECT_THROW(layers.backward(0), std::exception);
-}
-
-TEST(FusedUpdate, RefusesALayerThatWasUpdated) {
-  FusedLayers layers;
-  ASSERT_TRUE(layers.p.begin_fused_update(layers.step));
-  layers.backward(1);
-  EXPECT_THROW(layers.backward(1), std::exception);
-  layers.backward(0);
-  layers.p.update(layers.step);
-}
-
-TEST(FusedUpdate, RefusesALayerIfATensorAfterItLacksItsGradient) {
-  const auto comm = make_self_comm();
-  Rank rank(*comm);
-  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
-  const int weight = p.add("/weight", 16, 5, 0), bias = p.add("/bias", 16, 0, 0);
-  const int after = p.add("/after", 1, 0, 0);
-  p.allocate();
-  std::vector<float> x(10, 1), y(32, 1), dy(32, 1);
-  LinearBackward of;
-  of.x = Matrix(x.data(), DType::kFloat32, 2, 5);
-  of.y = Matrix(y.data(), DType::kFloat32, 2, 16);
-  of.dy = Matrix(dy.data(), DType::kFloat32, 2, 16);
-  ASSERT_TRUE(p.begin_fused_update({}));
-  EXPECT_THROW(p.linear_backward(of, weight, bias), std::exception);
-  p.gradients_ready_from(after);
-  p.linear_backward(of, weight, bias);
-  p.update({});
-}
-
-TEST(FusedUpdate, LeavesTheRoundedBiasesAlone) {
-  const auto comm = make_self_comm();
-  Rank rank(*comm);
-  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kBFloat16, DType::kFloat32);
-  const int weight = p.add("/weight", 3, 5, 0), bias = p.add("/bias", 3, 0, 0);
-  p.allocate();
-  p.initialise(1, 0);
-  std::vector<BFloat16> x(10, BFloat16(1.0f)), y(6, BFloat16(1.0f)), dy(6, BFloat16(1.0f));
-  LinearBackward of;
-  of.x = Matrix(x.data(), DType::kBFloat16, 2, 5);
-  of.y = Matrix(y.data(), DType::kBFloat16, 2, 3);
-  of.dy = Matrix(dy.data(), DType::kBFloat16, 2, 3);
-  OptimizerStep step;
-  step.lr = 0.5f;
-  ASSERT_TRUE(p.begin_fused_update(step));
-  p.linear_backward(of, weight, bias);
-  p.update(step);
-  EXPECT_EQ(p.values(weight)[14], -1);
-  EXPECT_EQ(p.values(bias)[2], -1);
-  EXPECT_EQ(static_cast<const BFloat16*>(p.weight(weight).data)[14].bits, BFloat16(-1.0f).bits);
-  // On a CPU no product reads them.
-  EXPECT_EQ(p.rounded_bias(bias)[2].bits, BFloat16(0.0f).bits);
-}
-
 TEST(FusedUpdate, AppliesGradientsThatNoLayerComputes) {
   FusedLayers layers;
   Parameters& p = layers.p;
@@ -327,19 +260,6 @@ TEST(FusedUpdate, AppliesGradientsThatNoLayerComputes) {
   EXPECT_NEAR(p.values(layers.tensors[3])[3], -0.5f * 2 / std::sqrt(5.0f), 1e-6);
   p.gradients_ready_from(layers.tensors[2]);  // nothing is left
   EXPECT_NEAR(p.values(layers.tensors[3])[3], -0.5f * 2 / std::sqrt(5.0f), 1e-6);
-}
-
-TEST(Parameters, EachStartsOnACacheLineAndHasNamedStates) {
-  FusedLayers layers;
-  std::vector<int64_t> offsets;
-  for (const Parameters::Tensor& t : layers.p.tensors()) offsets.push_back(t.offset);
-  EXPECT_EQ(offsets, (std::vector<int64_t>{0, 16, 32, 48}));
-  EXPECT_EQ(layers.p.size(), 64);
-  EXPECT_EQ(layers.p.state_names(), std::vector<std::string>{"adagrad"});
-  EXPECT_EQ(layers.p.skip_update_flag(), nullptr);
-  EXPECT_TRUE(layers.p.rounded_bias(layers.tensors[1]).empty());
-  EXPECT_EQ(layers.p.bias(layers.tensors[3]).size(), 4u);
-  EXPECT_EQ(layers.p.state(0, layers.tensors[2]) - layers.p.state(0, layers.tensors[0]), 32);
 }
 
 }  // namespace

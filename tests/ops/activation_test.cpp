@@ -126,25 +126,6 @@ TEST_P(LayerActivation, SlopeAgreesWithTheReference) {
   }
 }
 
-TEST_P(LayerActivation, SlopeAgreesWithFiniteDifferences) {
-  for (const Activation act : kSmooth) {
-    const double step = 0x1p-7;
-    for (double at = -6; at <= 6; at += 0.37) {
-      Copying layer(1, 3, DType::kFloat32);
-      for (int64_t c = 0; c < 3; ++c) {
-        layer.x.set(0, c, static_cast<float>(at + step * static_cast<double>(c - 1)));
-      }
-      layer.forward(*ops, act);
-      Cells dy(1, 3);
-      for (int64_t c = 0; c < 3; ++c) dy.set(0, c, 2);
-      ops->activation_backward(act, layer.y.matrix(), layer.z.matrix(), dy.matrix());
-      const double width = double{layer.x.at(0, 2)} - layer.x.at(0, 0);
-      const double slope = (double{layer.y.at(0, 2)} - layer.y.at(0, 0)) / width;
-      EXPECT_NEAR(dy.at(0, 1), 2 * slope, 2e-4) << static_cast<int>(act) << " at " << at;
-    }
-  }
-}
-
 TEST_P(LayerActivation, ANanStaysANan) {
   for (const DType type : kTypes) {
     for (const Activation act : kSmooth) {
@@ -182,99 +163,6 @@ TEST_P(LayerActivation, LargeInputsGiveFiniteValues) {
     EXPECT_EQ(y.at(0, 1), high);
     EXPECT_NEAR(dy.at(0, 0), 0, 1e-3);
     EXPECT_NEAR(dy.at(0, 1), needs_input(act) ? 1 : 0, 1e-3);
-  }
-}
-
-/// The arguments of one layer's backward.
-struct LayerCase {
-  Cells x, y, z, dy, dx;
-  Table weight, bias;
-  std::vector<float> dw, dbias;
-  int64_t in, out;
-
-  LayerCase(Ops& ops, Activation act, int64_t batch, int64_t inputs, int64_t outputs)
-      : x(Cells::random(batch, inputs, 1)),
-        y(batch, outputs),
-        z(batch, outputs),
-        dy(Cells::random(batch, outputs, 3)),
-        dx(batch, inputs),
-        weight(1, inputs * outputs, DType::kFloat32, 4),
-        bias(1, outputs, DType::kFloat32, 5),
-        dw(static_cast<size_t>(inputs * outputs)),
-        dbias(static_cast<size_t>(outputs)),
-        in(inputs),
-        out(outputs) {
-    const float* b = bias.weights.floats().data;
-    ops.linear_forward(x.matrix(), w(), {b, static_cast<size_t>(out)}, act, y.matrix(), z.matrix());
-  }
-  Matrix w() { return {weight.weights.floats().data, DType::kFloat32, out, in}; }
-  LinearBackward layer(Activation act) {
-    LinearBackward l;
-    l.act = act;
-    l.y = y.matrix(), l.z = z.matrix(), l.dy = dy.matrix(), l.x = x.matrix(), l.w = w();
-    l.dx = dx.matrix();
-    l.dw = {dw.data(), out, in};
-    l.dbias = dbias;
-    return l;
-  }
-  DenseTensor tensor(Table& t) {
-    const auto n = static_cast<size_t>(t.weights.cols());
-    return {
-        {t.weights.floats().data, n}, {t.state1.floats().data, n}, {t.state2.floats().data, n}, {}};
-  }
-};
-
-TEST_P(LayerActivation, BackwardOfALayerAgreesWithTheReference) {
-  for (const auto& [batch, in, out] :
-       {std::array<int64_t, 3>{3, 13, 32}, {40, 17, 9}, {200, 20, 24}, {5, 9, 1}}) {
-    for (const Activation act : kSmooth) {
-      LayerCase got(*reference, act, batch, in, out), want = got;
-      ops->run(got.layer(act));
-      reference->run(want.layer(act));
-      EXPECT_TRUE(close(got.dx, want.dx, 20));
-      for (size_t i = 0; i < want.dw.size(); ++i) {
-        ASSERT_NEAR(got.dw[i], want.dw[i], 2e-5 * (1 + std::abs(want.dw[i])));
-      }
-      for (size_t i = 0; i < want.dbias.size(); ++i) {
-        ASSERT_NEAR(got.dbias[i], want.dbias[i], 2e-5 * (1 + std::abs(want.dbias[i])));
-      }
-    }
-  }
-}
-
-TEST_P(LayerActivation, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
-  for (const int64_t batch : {7, 150}) {
-    for (const Activation act : kSmooth) {
-      const OptimizerStep step = step_of(OptimizerRule::kAdagrad);
-      LayerCase at_once(*reference, act, batch, 21, 40), apart = at_once;
-      ops->linear_backward_update(step, at_once.layer(act), at_once.tensor(at_once.weight),
-                                  at_once.tensor(at_once.bias));
-      ops->run(apart.layer(act));
-      for (auto& [table, g] : {std::pair<Table*, std::vector<float>*>{&apart.weight, &apart.dw},
-                               {&apart.bias, &apart.dbias}}) {
-        const DenseTensor t = apart.tensor(*table);
-        ops->dense_update(step, t.values, *g, t.state1, t.state2, {});
-      }
-      EXPECT_TRUE(at_once.weight.same_bits(apart.weight));
-      EXPECT_TRUE(at_once.bias.same_bits(apart.bias));
-      EXPECT_TRUE(at_once.dx.same_bits(apart.dx));
-    }
-  }
-}
-
-TEST_P(LayerActivation, TheCheckedExecutionPasses) {
-  auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
-  for (const DType type : kTypes) {
-    for (const Activation act : kSmooth) {
-      Copying layer(40, 17, type);
-      fill_range(layer.x);
-      EXPECT_NO_THROW(layer.forward(*checked, act));
-      Cells dy = Cells::random(40, 17, 2, type);
-      EXPECT_NO_THROW(
-          checked->activation_backward(act, layer.y.matrix(), layer.z.matrix(), dy.matrix()));
-      LayerCase whole(*reference, act, 12, 19, 20);
-      EXPECT_NO_THROW(checked->run(whole.layer(act)));
-    }
   }
 }
 

@@ -197,24 +197,6 @@ TEST_P(Again, EarlierCallsOfOtherSizesChangeNoBit) {
   }
 }
 
-TEST_P(Again, NothingIsDoneWithoutBagsRowsOrBlocks) {
-  Table table(4, 3, DType::kFloat32, 1);
-  BagGroup none;
-  none.table = table.rows();
-  for (int i = 0; i < 2; ++i) {
-    ops->embedding_bag_forward({});
-    ops->embedding_bag_forward({&none, 1});
-    ops->copy_blocks({});
-    ops->unpack({});
-    ops->filter_ids({});
-    ops->group_rows_of({}, [] {});
-    ops->embedding_bag_updates(step_of(OptimizerRule::kSgd), {}, [] {});
-    std::vector<float> bad = {0};
-    ops->find_non_finite(Matrix(nullptr, DType::kFloat32, 0, 5), bad);
-    EXPECT_EQ(bad[0], 0);
-  }
-}
-
 TEST_P(Again, ProgressIsMadeWhenShardsAreSortedAndUpdated) {
   Shards all(40, DType::kFloat32);
   int calls = 0;

@@ -1,4 +1,4 @@
-// Each element that an operation writes is made wrong in turn. The checked execution names it, and
+// Each element that an operation writes is made wrong in turn. The checked execution finds it, and
 // ignores what is no result.
 #include "checked_cases.h"
 #include "fixture.h"
@@ -36,16 +36,7 @@ class Spoiling {
   std::unique_ptr<Ops> checked_;
 };
 
-/// The text between the names of the executions and the values.
-std::string element_in(const std::string& error) {
-  const std::string before = " disagrees with the reference: ";
-  const size_t begin = error.find(before);
-  if (begin == std::string::npos) return error;
-  const std::string rest = error.substr(begin + before.size());
-  return rest.substr(0, rest.find(" is "));
-}
-
-TEST(CheckedPlaces, AWrongElementAnywhereIsFoundAndNamed) {
+TEST(CheckedPlaces, AWrongElementAnywhereIsFound) {
   for (const CheckedCase& of : checked_cases()) {
     Spoiling spoiling(of);
     EXPECT_EQ(spoiling.error_of({}), "") << of.name;
@@ -55,12 +46,11 @@ TEST(CheckedPlaces, AWrongElementAnywhereIsFoundAndNamed) {
     for (size_t i = 0; i < calls[last].places.size(); ++i) {
       const Place& place = calls[last].places[i];
       const std::string error = spoiling.error_of({last, i});
-      EXPECT_EQ(element_in(error), place.element) << of.name << ", place " << i;
-      if (place.element.empty()) continue;
+      EXPECT_EQ(!error.empty(), place.matters) << of.name << ", place " << i << ": " << error;
+      if (!place.matters) continue;
       EXPECT_NE(error.find(calls[last].operation), std::string::npos) << error;
-      if (place.kind != Place::Kind::kFloat) continue;
-      EXPECT_EQ(element_in(spoiling.error_of({last, i, true})), place.element)
-          << of.name << ", place " << i << ", a thousandth";
+      if (!place.is_float) continue;
+      EXPECT_NE(spoiling.error_of({last, i, true}), "") << of.name << ", place " << i;
     }
   }
 }

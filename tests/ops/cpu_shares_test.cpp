@@ -109,65 +109,6 @@ TEST(CpuShares, OfWideRowsThatOccurOftenStayInTheirMemory) {
 
 constexpr int kParts = 3;
 
-/// Blocks of different forms that write one matrix, in which some of them meet.
-struct MixedBlocks {
-  static constexpr int64_t kRows = 150, kCols = 520;
-  std::vector<float> from;
-  std::vector<BFloat16> half;
-  std::vector<float> scales;
-  std::vector<int32_t> sources, targets, holes;
-
-  MixedBlocks() : from(drawn(kRows * kCols)), scales(drawn(kRows)) {
-    for (const float x : from) half.emplace_back(x);
-    for (int32_t r = 0; r < 100; ++r) {
-      sources.push_back(r * 37 % 150);
-      targets.push_back(r + r / 2);
-      holes.push_back(r < 60 ? 2 * r + 7 : -1);
-    }
-  }
-  static std::vector<float> drawn(int64_t count) {
-    Cells cells = Cells::random(1, count, 7);
-    return {cells.floats().data, cells.floats().data + count};
-  }
-  std::vector<BlockCopy> on(std::vector<float>& to) {
-    std::vector<BlockCopy> blocks(7);
-    const auto place = [&](size_t i, int64_t row, int64_t column, int64_t rows, int64_t cols) {
-      BlockCopy& b = blocks[i];
-      b.src = from.data() + 31 * i, b.src_stride = 300, b.dst = to.data() + row * kCols + column;
-      b.dst_stride = kCols, b.rows = rows, b.cols = cols;
-    };
-    place(0, 0, 0, 150, 140);
-    place(1, 20, 100, 100, 130);  // meets the first one
-    blocks[1].src_rows = sources.data(), blocks[1].accumulate = true;
-    place(2, 0, 230, 100, 150);
-    blocks[2].dst_rows = targets.data(), blocks[2].scale = scales.data();
-    place(3, 10, 380, 100, 60);
-    blocks[3].dst_rows = holes.data(), blocks[3].src_rows = sources.data();
-    place(4, 149, 300, 1, 219);
-    blocks[4].src_stride = blocks[4].dst_stride = 0;
-    place(5, 3, 440, 120, 77);
-    blocks[5].src = half.data() + 5, blocks[5].src_type = DType::kBFloat16;
-    place(6, 5, 0, 0, 40);
-    return blocks;
-  }
-};
-
-TEST(CpuParts, OfCopiedBlocksCopyWhatOnePartCopies) {
-  const Machine machine;
-  MixedBlocks mixed;
-  const auto copied = [&](int threads, size_t first) {
-    std::vector<float> to(MixedBlocks::kRows * MixedBlocks::kCols, 0.5f);
-    std::vector<BlockCopy> blocks = mixed.on(to);
-    std::rotate(blocks.begin(), blocks.begin() + static_cast<int64_t>(first), blocks.end());
-    machine.cpu({"", threads})->copy_blocks(blocks);
-    return to;
-  };
-  for (size_t first = 0; first < 7; ++first) {
-    const std::vector<float> alone = copied(1, first);
-    for (const int threads : {2, 3, 4}) EXPECT_EQ(copied(threads, first), alone) << threads;
-  }
-}
-
 /// Later calls have fewer long rows, or narrower or wider ones.
 TEST(CpuParts, OfLongRunsSumTheBitsOfOneThreadInEveryCall) {
   const Machine machine;

@@ -48,42 +48,5 @@ TEST(ReferenceElements, AreRoundedOnce) {
   }
 }
 
-TEST(ReferenceElements, OfAFloatAreRoundedToNearest) {
-  float values[3] = {5, 6, 7};
-  reference::store(values, DType::kFloat32, 1, 1 + 0x1p-24 + 0x1p-50);
-  EXPECT_EQ(values[1], 1 + 0x1p-23f);
-  EXPECT_EQ(reference::load(values, DType::kFloat32, 1), 1 + 0x1p-23);
-  EXPECT_EQ(values[0] + values[2], 12);
-  EXPECT_TRUE(std::isnan(reference::load(values, static_cast<DType>(7), 0)));
-}
-
-TEST(ReferenceElements, AreRoundedToOddBetweenTwoFloats) {
-  const auto bits = [](double value) {
-    return std::bit_cast<uint32_t>(reference::round_to_odd(value));
-  };
-  for (const double sign : {1.0, -1.0}) {
-    const uint32_t of_sign = sign < 0 ? 0x80000000u : 0;
-    for (const uint32_t low : {0u, 1u, 2u, 0x007fffffu, 0x3f800000u, 0x3f800001u, 0x7f7ffffeu}) {
-      const double a = std::bit_cast<float>(low), b = std::bit_cast<float>(low + 1);
-      EXPECT_EQ(bits(sign * a), of_sign | low);
-      for (const double part : {0x1p-20, 0.25, 0.5, 0.75, 1 - 0x1p-20}) {
-        EXPECT_EQ(bits(sign * (a + part * (b - a))), of_sign | low | 1) << low << " " << part;
-      }
-    }
-  }
-  EXPECT_EQ(reference::round_to_odd(INFINITY), INFINITY);
-}
-
-TEST(ReferenceElements, OfAMatrixLieByItsStride) {
-  for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    Cells cells(2, 3, type);
-    for (int64_t i = 0; i < 6; ++i) reference::set(cells.matrix(), i / 3, i % 3, double(i) + 0.5);
-    EXPECT_TRUE(cells.margins_untouched());
-    for (int64_t i = 0; i < 6; ++i) {
-      EXPECT_EQ(reference::get(cells.matrix(), i / 3, i % 3), double(i) + 0.5);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace dlrm

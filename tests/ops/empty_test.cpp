@@ -3,10 +3,6 @@
 
 #include "fixture.h"
 
-#if defined(DLRM_SIMT)
-#include "simt/simt.h"
-#endif
-
 namespace dlrm {
 namespace {
 
@@ -114,17 +110,6 @@ TEST_P(EmptyOperations, UpdateNothingByAnyRule) {
     EXPECT_NO_THROW(ops->update_tables(step, {}));
   }
 }
-
-#if defined(DLRM_SIMT)
-TEST_P(EmptyOperations, LaunchNoUpdate) {
-  const simt::Counters before = simt::counters();
-  OptimizerStep step;
-  ops->dense_update(step, {}, {}, {}, {}, {});
-  ops->update_tables(step, {});
-  ops->embedding_bag_updates(step, {}, [] {});
-  EXPECT_EQ(simt::counters().kernels, before.kernels);
-}
-#endif
 
 INSTANTIATE_TEST_SUITE_P(All, EmptyOperations, testing::ValuesIn(executions()), execution_name);
 

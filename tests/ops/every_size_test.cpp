@@ -29,49 +29,35 @@ std::vector<Sizes> sizes_of_interactions() {
   return all;
 }
 
-TEST_P(EverySize, OfDot) {
-  for (const Sizes& s : sizes_of_interactions()) {
-    for (const DType type : kTypes) {
-      const int64_t outputs = s.width + (s.features + 1) * s.features / 2;
-      const int64_t columns = s.features * s.width;
-      const auto cells = [&](int64_t cols, unsigned seed) {
-        return Cells::random(s.samples, cols, seed, type, 4);
-      };
-      Cells x = cells(s.width, 1), e = cells(columns, 2), dz = cells(outputs, 3);
-      const auto run = [&](Ops& execution) {
-        std::array<Cells, 3> results{cells(outputs, 4), cells(s.width, 5), cells(columns, 6)};
-        execution.dot_forward(x.matrix(), e.matrix(), results[0].matrix());
-        execution.dot_backward(x.matrix(), e.matrix(), dz.matrix(), results[1].matrix(),
-                               results[2].matrix());
-        return results;
-      };
-      const auto got = run(*ops), want = run(*reference);
-      for (size_t i = 0; i < got.size(); ++i) {
-        EXPECT_TRUE(close(got[i], want[i], 20)) << s.text(type) << ", result " << i;
-      }
-    }
+/// Forward and backward of an interaction with `outputs` columns.
+template <class Forward, class Backward>
+void expect_the_reference(Ops& ops, Ops& reference, const Sizes& s, DType type, int64_t outputs,
+                          double scale) {
+  const int64_t columns = s.features * s.width;
+  const auto cells = [&](int64_t cols, unsigned seed) {
+    return Cells::random(s.samples, cols, seed, type, 4);
+  };
+  Cells x = cells(s.width, 1), e = cells(columns, 2), dz = cells(outputs, 3);
+  const auto run = [&](Ops& execution) {
+    std::array<Cells, 3> results{cells(outputs, 4), cells(s.width, 5), cells(columns, 6)};
+    execution.run(Forward{x.matrix(), e.matrix(), results[0].matrix()});
+    execution.run(
+        Backward{x.matrix(), e.matrix(), dz.matrix(), results[1].matrix(), results[2].matrix()});
+    return results;
+  };
+  const auto got = run(ops), want = run(reference);
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(close(got[i], want[i], scale)) << s.text(type) << ", result " << i;
   }
 }
 
-TEST_P(EverySize, OfFm) {
+TEST_P(EverySize, OfInteractions) {
   for (const Sizes& s : sizes_of_interactions()) {
     for (const DType type : kTypes) {
-      const int64_t columns = s.features * s.width, outputs = s.width + columns + 1;
-      const auto cells = [&](int64_t cols, unsigned seed) {
-        return Cells::random(s.samples, cols, seed, type, 4);
-      };
-      Cells x = cells(s.width, 1), e = cells(columns, 2), dz = cells(outputs, 3);
-      const auto run = [&](Ops& execution) {
-        std::array<Cells, 3> results{cells(outputs, 4), cells(s.width, 5), cells(columns, 6)};
-        execution.run(FmForward{x.matrix(), e.matrix(), results[0].matrix()});
-        execution.run(FmBackward{x.matrix(), e.matrix(), dz.matrix(), results[1].matrix(),
-                                 results[2].matrix()});
-        return results;
-      };
-      const auto got = run(*ops), want = run(*reference);
-      for (size_t i = 0; i < got.size(); ++i) {
-        EXPECT_TRUE(close(got[i], want[i], 60)) << s.text(type) << ", result " << i;
-      }
+      const int64_t dot = s.width + (s.features + 1) * s.features / 2;
+      const int64_t fm = (s.features + 1) * s.width + 1;
+      expect_the_reference<DotForward, DotBackward>(*ops, *reference, s, type, dot, 20);
+      expect_the_reference<FmForward, FmBackward>(*ops, *reference, s, type, fm, 60);
     }
   }
 }

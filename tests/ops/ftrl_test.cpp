@@ -62,34 +62,40 @@ struct PaperCoordinate {
 
 using Ftrl = EveryExecution;
 
-TEST_P(Ftrl, StepsAreThoseOfThePaper) {
+void expect_the_steps_of_the_paper(Ops& ops, int64_t rows, int64_t width) {
   constexpr double kRate = 0.5;
+  Rows got(rows, width);
+  std::mt19937 generator(3);
+  std::normal_distribution<float> normal;
+  std::vector<PaperCoordinate> want;
+  for (size_t i = 0; i < got.w.size(); ++i) {
+    got.w[i] = 0.3f * normal(generator);
+    want.emplace_back(got.w[i], got.n[i], kRate);
+  }
+  size_t zeros = 0;
+  for (int t = 0; t < 60; ++t) {
+    for (size_t i = 0; i < got.g.size(); ++i) {
+      got.g[i] = 0.3f * normal(generator) + 0.1f * got.w[i];
+      want[i].step(got.g[i], kRate);
+    }
+    got.step(ops, kRate);
+    for (size_t i = 0; i < got.g.size(); ++i) {
+      ASSERT_NEAR(got.w[i], want[i].w, 2e-5) << "step " << t << ", weight " << i;
+      ASSERT_NEAR(got.z[i], want[i].z, 2e-4) << "step " << t << ", weight " << i;
+      ASSERT_NEAR(got.n[i], want[i].n, 1e-5 * want[i].n) << "step " << t << ", weight " << i;
+      zeros += got.w[i] == 0;
+    }
+  }
+  // l1 keeps some weights at 0 for some steps.
+  if (got.w.size() > 1) {
+    EXPECT_GT(zeros, got.w.size());
+  }
+}
+
+TEST_P(Ftrl, StepsAreThoseOfThePaper) {
   for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{1, 1}, {3, 7}, {5, 33}}) {
-    Rows got(rows, width);
-    std::mt19937 generator(3);
-    std::normal_distribution<float> normal;
-    std::vector<PaperCoordinate> want;
-    for (size_t i = 0; i < got.w.size(); ++i) {
-      got.w[i] = 0.3f * normal(generator);
-      want.emplace_back(got.w[i], got.n[i], kRate);
-    }
-    size_t zeros = 0;
-    for (int t = 0; t < 60; ++t) {
-      for (size_t i = 0; i < got.g.size(); ++i) {
-        got.g[i] = 0.3f * normal(generator) + 0.1f * got.w[i];
-        want[i].step(got.g[i], kRate);
-      }
-      got.step(*ops, kRate);
-      for (size_t i = 0; i < got.g.size(); ++i) {
-        ASSERT_NEAR(got.w[i], want[i].w, 2e-5) << "step " << t << ", weight " << i;
-        ASSERT_NEAR(got.z[i], want[i].z, 2e-4) << "step " << t << ", weight " << i;
-        ASSERT_NEAR(got.n[i], want[i].n, 1e-5 * want[i].n) << "step " << t << ", weight " << i;
-        zeros += got.w[i] == 0;
-      }
-    }
-    if (got.w.size() > 1) {
-      EXPECT_GT(zeros, got.w.size());  // l1 keeps some weights at 0 for some steps
-    }
+    expect_the_steps_of_the_paper(*ops, rows, width);
+    expect_the_steps_of_the_paper(*reference, rows, width);
   }
 }
 
@@ -127,22 +133,6 @@ TEST_P(Ftrl, ANanStaysANan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Ftrl, testing::ValuesIn(executions()), execution_name);
-
-TEST(ReferenceFtrl, StepsAreThoseOfThePaper) {
-  Machine machine;
-  Rows got(1, 3);
-  got.w = {0.4f, -0.1f, 0.02f};
-  std::vector<PaperCoordinate> want;
-  for (size_t i = 0; i < 3; ++i) want.emplace_back(got.w[i], got.n[i], 0.5);
-  for (int t = 0; t < 20; ++t) {
-    for (size_t i = 0; i < 3; ++i) {
-      got.g[i] = std::sin(static_cast<float>(t + 5 * static_cast<int>(i)));
-      want[i].step(got.g[i], 0.5);
-    }
-    got.step(*machine.reference(), 0.5);
-    for (size_t i = 0; i < 3; ++i) ASSERT_NEAR(got.w[i], want[i].w, 1e-6) << "step " << t;
-  }
-}
 
 }  // namespace
 }  // namespace dlrm

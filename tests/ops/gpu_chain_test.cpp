@@ -2,10 +2,8 @@
 #ifdef DLRM_WITH_CUDA
 #include <atomic>
 #include <cstdlib>
-#include <set>
 
 #include "dlrm/device/cuda/runtime.h"
-#include "dlrm/device/stream_recording.h"
 #include "dlrm/device/transfer.h"
 
 #include "fixture.h"
@@ -119,10 +117,11 @@ TEST_F(GpuChain, ChosenAlgorithmsAreRestored) {
 }
 
 TEST_F(GpuChain, BackwardIncludesTheActivationOfTheLayerBelow) {
-  for (const int day : {0, 1, 2}) {
+  for (int day = 0; day <= 8; ++day) {
     const auto fused = timed_on_day(day), plain = timed_on_day(0);
     ASSERT_TRUE(fused->fuses_layers());
     for (const ChainCase& s : kCases) {
+      if (day > 2 && (s.middle != 24 || s.out != 16)) continue;  // each day another way is chosen
       for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
         for (const Activation act :
              {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kTanh}) {
@@ -186,114 +185,6 @@ TEST_F(GpuChain, BackwardIncludesTheActivationOfTheLayerBelow) {
     }
   }
 }
-
-#if defined(DLRM_SIMT)
-/// Two layers in fp32, with a ReLU between them whose forward has written a mask.
-struct MaskedLayers {
-  template <class Make>
-  MaskedLayers(const Make& make, Device& device, Ops& ops)
-      : x(make(20, 8, 1)),
-        w(make(16, 8, 2)),
-        bias(make(1, 16, 3)),
-        y(make(20, 16, 4)),
-        above(make(8, 16, 5)),
-        dy(make(20, 8, 6)),
-        dx(make(20, 16, 7)),
-        dw(make(8, 16, 8)),
-        bits(device, 20 * 16, "mask") {
-    mask = {bits.data(), 128, false};
-    LinearForward forward;
-    forward.x = x.matrix(), forward.w = w.matrix(), forward.bias = bias.view();
-    forward.act = Activation::kRelu, forward.y = y.matrix(), forward.mask = &mask;
-    ops.run(forward);
-    EXPECT_TRUE(mask.written);
-  }
-  LinearBackward backward(LayerBelow& below) {
-    below.act = Activation::kRelu, below.mask = &mask;
-    LinearBackward layer;
-    layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix();
-    layer.dx = dx.matrix(), layer.dw = dw.floats(), layer.below = &below;
-    return layer;
-  }
-
-  OnDevice x, w, bias, y, above, dy, dx, dw;
-  Buffer bits;
-  ReluMask mask;
-};
-
-TEST_F(GpuChain, ReluUsesTheMaskOfTheForwardAndSumsTheBias) {
-  const auto ops = timed_on_day(0);
-  const auto fp32 = [&](int64_t rows, int64_t cols, unsigned seed) {
-    return make(rows, cols, DType::kFloat32, seed);
-  };
-  MaskedLayers layers(fp32, *device, *ops);
-  OnDevice sums = fp32(1, 16, 9);
-  LayerBelow below;
-  below.dbias = sums.view();
-  below.y = Matrix(nullptr, DType::kFloat32, 20, 16);  // not read
-  ops->run(layers.backward(below));
-  EXPECT_TRUE(below.has_dbias);
-  stream->synchronize();
-}
-
-TEST_F(GpuChain, EachWayToSumBiasGradientsIsChosenAndComplete) {
-  const auto fp32 = [&](int64_t rows, int64_t cols, unsigned seed) {
-    return make(rows, cols, DType::kFloat32, seed);
-  };
-  std::set<size_t> queued;  // numbers of operations: the library adds both sums, one, or none
-  for (int day = 1; day <= 8; ++day) {
-    const auto ops = timed_on_day(day);
-    MaskedLayers layers(fp32, *device, *ops);
-    OnDevice db = fp32(1, 8, 9), below_db = fp32(1, 16, 10);
-    const auto backward = [&] {
-      LayerBelow below;
-      below.y = layers.y.matrix(), below.dbias = below_db.view();
-      LinearBackward layer = layers.backward(below);
-      layer.dbias = db.view();
-      ops->run(layer);
-      EXPECT_TRUE(below.has_dbias);
-    };
-    backward();  // times each way
-    for (OnDevice* sums : {&db, &below_db}) sums->set(std::vector<float>(sums->get().size(), 7));
-    const auto recorder = record_streams([] { return 0; });
-    backward();
-    stream->synchronize();
-    queued.insert(recorder->take().operations.size());
-    for (const auto& [of, sums] : {std::pair{&layers.dy, &db}, {&layers.dx, &below_db}}) {
-      const std::vector<float> values = of->get();
-      std::vector<float> want(static_cast<size_t>(of->matrix().cols));
-      for (size_t i = 0; i < values.size(); ++i) want[i % want.size()] += values[i];
-      expect_near(sums->get(), want, 1e-5, 1e-5, fmt::format("day {}", day));
-    }
-  }
-  EXPECT_EQ(queued.size(), 3u);
-}
-
-TEST_F(GpuChain, ASecondBackwardNeitherAllocatesNorWaits) {
-  const auto ops = timed_on_day(1);
-  for (const int64_t out : {1, 8}) {
-    OnDevice y = make(70, 16, DType::kBFloat16, 1), w = make(out, 16, DType::kBFloat16, 2),
-             dy = make(70, out, DType::kBFloat16, 3), dx = make(70, 16, DType::kBFloat16, 4),
-             dw = make(out, 16, DType::kFloat32, 5), db = make(1, out, DType::kFloat32, 6),
-             sums = make(1, 16, DType::kFloat32, 7);
-    const auto run = [&] {
-      LayerBelow below;
-      below.act = Activation::kRelu, below.y = y.matrix(), below.dbias = sums.view();
-      LinearBackward layer;
-      layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = w.matrix(), layer.dx = dx.matrix();
-      layer.dw = dw.floats(), layer.dbias = db.view(), layer.below = &below;
-      ops->run(layer);
-    };
-    run();
-    const simt::Counters before = simt::counters();
-    run();
-    const simt::Counters after = simt::counters();
-    EXPECT_EQ(after.allocations, before.allocations);
-    EXPECT_EQ(after.host_waits, before.host_waits);
-    stream->synchronize();
-  }
-}
-#endif
 
 TEST_F(GpuChain, AMatrixIsAddedToAnInputGradient) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {

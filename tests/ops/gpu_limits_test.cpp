@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <random>
 
 #include "dlrm/ops/ops.h"
@@ -96,30 +95,6 @@ TEST_F(ManyRows, AreTakenInSeveralPasses) {
   stream->abandon_capture();
 }
 
-using ListStarts = OnGpu;
-
-TEST_F(ListStarts, AreTheSumsOfMoreListsThanABlockHasThreads) {
-  constexpr int32_t kLists = 700;
-  std::vector<int64_t> offsets{0};
-  for (int32_t i = 0; i < kLists; ++i) offsets.push_back(offsets.back() + i % 5);
-  const auto offset_array = upload(offsets);
-  std::vector<kernels::IdList> lists(kLists);
-  for (int32_t i = 0; i < kLists; ++i) {
-    lists[static_cast<size_t>(i)].offsets = offset_array.data() + i;
-    lists[static_cast<size_t>(i)].bags = 1;
-  }
-  const auto list_array = upload(lists);
-  const Array<int64_t> starts(*device, offsets.size(), "test");
-  kernels::Grouping<uint32_t> all{};
-  all.lists = list_array.data();
-  all.list_count = kLists;
-  all.list_starts = starts.data();
-  for (int i = 0; i < 20; ++i) {  // in the emulator, threads run in another order each time
-    kernels::write_keys(all, 0, native());
-    EXPECT_EQ(download(starts.data(), offsets.size()), offsets);
-  }
-}
-
 TEST(GroupingLists, RefuseMoreIdsThanThereIsRoomForAndMoreBagsThanAreNumbered) {
   std::vector<int64_t> rows(9), starts(10), count(1);
   std::vector<Occurrence> occurrences(9);
@@ -137,106 +112,6 @@ TEST(GroupingLists, RefuseMoreIdsThanThereIsRoomForAndMoreBagsThanAreNumbered) {
   EXPECT_NO_THROW(set());
   groups[1].bags = 2;
   EXPECT_ANY_THROW(set());
-}
-
-alignas(64) float memory[64];
-
-TEST(Alignment, OfLookupsIsThatOfEveryRow) {
-  const auto group = [](DType type, int64_t weights_at, int64_t stride, int64_t pooled_at,
-                        int64_t pooled_stride, int64_t width, DType pooled = DType::kFloat32) {
-    BagGroup g;
-    g.table.weights = reinterpret_cast<char*>(memory) + weights_at;
-    g.table.type = type;
-    g.table.rows = 10;
-    g.table.width = width;
-    g.table.stride = stride;
-    g.bags = 2;
-    g.pooled = {memory + pooled_at, pooled, 2, width, pooled_stride};
-    return kernels::lookup_group(g);
-  };
-  const DType wide = DType::kFloat32, narrow = DType::kBFloat16;
-  EXPECT_TRUE(group(wide, 16, 8, 0, 8, 8).aligned);
-  EXPECT_FALSE(group(wide, 8, 8, 0, 8, 8).aligned);
-  EXPECT_FALSE(group(wide, 16, 9, 0, 8, 8).aligned);
-  EXPECT_TRUE(group(narrow, 16, 8, 0, 8, 8).aligned);
-  EXPECT_FALSE(group(narrow, 8, 8, 0, 8, 8).aligned);
-  EXPECT_FALSE(group(narrow, 16, 12, 0, 8, 8).aligned);  // 24 bytes
-  EXPECT_TRUE(group(wide, 0, 8, 4, 12, 8).pooled_aligned);
-  EXPECT_FALSE(group(wide, 0, 8, 2, 12, 8).pooled_aligned);
-  EXPECT_FALSE(group(wide, 0, 8, 4, 10, 8).pooled_aligned);
-  // Rounded to bf16, four columns of fp32 rows are 8 bytes, and eight of bf16 rows are 16.
-  EXPECT_TRUE(group(wide, 0, 8, 2, 12, 8, narrow).pooled_aligned);
-  EXPECT_FALSE(group(wide, 0, 8, 1, 12, 8, narrow).pooled_aligned);
-  EXPECT_FALSE(group(wide, 0, 8, 2, 10, 8, narrow).pooled_aligned);
-  EXPECT_TRUE(group(narrow, 0, 8, 4, 16, 8, narrow).pooled_aligned);
-  EXPECT_FALSE(group(narrow, 0, 8, 2, 16, 8, narrow).pooled_aligned);
-  EXPECT_FALSE(group(narrow, 0, 8, 4, 12, 8, narrow).pooled_aligned);
-}
-
-TEST(Alignment, OfUpdatesIsThatOfEveryArray) {
-  RowTable good;
-  good.weights = memory;
-  good.rows = 4;
-  good.width = 6, good.stride = good.state_stride = 8;
-  good.state1 = memory + 16, good.state2 = memory + 32;
-  const auto flags = [&](const std::function<void(RowTable&)>& change) {
-    RowTable t = good;
-    change(t);
-    const kernels::UpdateShard s = kernels::update_shard(t);
-    return std::pair(s.weights_aligned != 0, s.state_aligned != 0);
-  };
-  EXPECT_EQ(flags([](RowTable&) {}), std::pair(true, true));
-  EXPECT_EQ(flags([](RowTable& t) { t.weights = memory + 1; }), std::pair(false, true));
-  EXPECT_EQ(flags([](RowTable& t) { t.stride = 7; }), std::pair(false, true));
-  EXPECT_EQ(flags([](RowTable& t) { t.state1 = memory + 17; }), std::pair(true, false));
-  EXPECT_EQ(flags([](RowTable& t) { t.state2 = memory + 34; }), std::pair(true, false));
-  EXPECT_EQ(flags([](RowTable& t) { t.state2 = nullptr; }), std::pair(true, true));
-  EXPECT_EQ(flags([](RowTable& t) { t.state_stride = 6; }), std::pair(true, false));
-  // Four bf16 numbers are 8 bytes.
-  EXPECT_EQ(flags([](RowTable& t) { t.type = DType::kBFloat16, t.weights = memory + 2; }),
-            std::pair(true, true));
-  EXPECT_EQ(flags([](RowTable& t) { t.type = DType::kBFloat16, t.weights = memory + 1; }),
-            std::pair(false, true));
-}
-
-TEST(Alignment, OfGradientsIsThatOfEveryRow) {
-  const auto aligned = [](int64_t at, int64_t stride, DType type = DType::kFloat32) {
-    std::vector<int64_t> rows(2), starts(3), count(1);
-    std::vector<Occurrence> occurrences(2);
-    const BagGradient gradient{{memory + at, type, 2, 5, stride}, nullptr};
-    cuda::UpdateLists lists;
-    lists.clear();
-    lists.add({}, {rows, starts, occurrences, count}, {&gradient, 1});
-    return lists.shards.at(0).gradients_aligned != 0;
-  };
-  EXPECT_TRUE(aligned(0, 8));
-  EXPECT_TRUE(aligned(4, 12));
-  EXPECT_FALSE(aligned(2, 8));
-  EXPECT_FALSE(aligned(4, 10));
-  // Four bf16 numbers are 8 bytes.
-  EXPECT_TRUE(aligned(2, 8, DType::kBFloat16));
-  EXPECT_FALSE(aligned(1, 8, DType::kBFloat16));
-  EXPECT_FALSE(aligned(2, 10, DType::kBFloat16));
-}
-
-/// Operations on a GPU whose results are compared with the reference.
-using CheckedOnGpu = OnGpu;
-
-TEST_F(CheckedOnGpu, AnUpdateTakesTheHyperparametersOfTheDevice) {
-  const auto checked =
-      make_checked_ops(make_cuda_ops(*device, *stream, CudaOpsOptions()), *device, *stream);
-  const auto w = upload(std::vector<float>(20, 1.0f)), g = upload(std::vector<float>(20, 0.5f));
-  const auto s1 = upload(std::vector<float>(20, 0.1f)), s2 = upload(std::vector<float>(20, 0.2f));
-  const auto now = upload(std::vector<StepHyperparams>{{0.25f, 0.5f, 0.25f, 3}});
-  OptimizerStep step;
-  step.rule = OptimizerRule::kAdam;
-  step.lr = 0.01f, step.eps = 1e-8f, step.beta1 = 0.9f, step.beta2 = 0.99f;
-  step.device_hyperparams = now.data();
-  EXPECT_EQ(
-      refusal([&] { checked->dense_update(step, w.view(), g.view(), s1.view(), s2.view(), {}); }),
-      "");
-  const float m = 0.9f * 0.1f + 0.1f * 0.5f, v = 0.99f * 0.2f + 0.01f * 0.25f;
-  EXPECT_NEAR(download(w.data(), 20)[7], 1 - 0.25f * (m / 0.5f) / std::sqrt(v / 0.25f), 1e-5);
 }
 
 /// A table of two rows. Each occurs in more than a chunk of ids, always with the same gradient.

@@ -253,24 +253,6 @@ TEST_P(IdLists, EachShardKeepsTheIdsOfItsRowsInTheirOrder) {
   }
 }
 
-TEST_P(IdLists, TheCheckedExecutionPasses) {
-  auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
-  Bags bags = Bags::random(100, 5, 2, 1);
-  bags.ids[3] = 5;
-  const IdCheck lists[] = {check_of(bags, 5, 2)};
-  std::vector<float> flag = {0};
-  std::vector<int64_t> where = {0, 0, 0};
-  EXPECT_NO_THROW(checked->check_ids(lists, flag, where));
-  std::vector<int32_t> packed = {4, -5};
-  std::vector<int64_t> unpacked(2);
-  const PackedList packed_list{packed.data(), unpacked.data(), 2, 0};
-  EXPECT_NO_THROW(checked->unpack({&packed_list, 1}));
-  const Sent sent({70, 3}, 40, true, -1);
-  std::vector<int64_t> ids(static_cast<size_t>(sent.ids)), offsets(74);
-  const IdFilter filters[] = {{sent.parts, 10, 20, ids.data(), offsets.data()}};
-  EXPECT_NO_THROW(checked->filter_ids(filters));
-}
-
 INSTANTIATE_TEST_SUITE_P(Cpu, IdLists, testing::ValuesIn(executions()), execution_name);
 
 }  // namespace

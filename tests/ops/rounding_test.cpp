@@ -139,27 +139,5 @@ TEST_P(Rounding, InitialRowsAreRoundedToNearest) {
 
 INSTANTIATE_TEST_SUITE_P(Every, Rounding, testing::ValuesIn(executions()), execution_name);
 
-TEST(SkipUpdate, ASkippedUpdateChangesNothing) {
-  Machine machine;
-  const float yes = 1;
-  for (const auto& ops : {machine.reference(), machine.cpu({"", 2})}) {
-    for (OptimizerStep step : every_rule(kSparse)) {
-      step.skip_update = &yes;
-      const int64_t list[] = {0, 2}, count[] = {2};
-      Table table(3, 17, DType::kFloat32, 1);
-      const Table before = table;
-      Cells grads = Cells::random(3, 17, 2);
-      ops->sparse_update(step, table.rows(step.rule), list, count, grads.floats(), {}, 17);
-      const Bags bags = Bags::random(3, 3, 2, 3);
-      RunSpace space(bags.nnz());
-      const IdGroup groups[] = {bags.group()};
-      ops->group_rows(groups, 3, space.runs());
-      const BagGradient gradients[] = {{grads.floats(), nullptr}};
-      ops->embedding_bag_update(step, table.rows(step.rule), space.runs(), gradients);
-      EXPECT_TRUE(table.same_bits(before));
-    }
-  }
-}
-
 }  // namespace
 }  // namespace dlrm

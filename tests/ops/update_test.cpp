@@ -44,7 +44,7 @@ TEST_P(Update, ARuleForRowsAloneIsRefusedForParameters) {
 TEST_P(Update, ParametersOfAnyNumberAndAlignmentAreUpdated) {
   for (const OptimizerStep& step : every_rule(kDense)) {
     const auto states = static_cast<size_t>(traits_of(step.rule).state_count());
-    for (const size_t n : {1u, 3u, 4u, 5u, 16u, 17u, 4096u, 4100u}) {
+    for (const size_t n : {0u, 1u, 3u, 4u, 5u, 16u, 17u, 4096u, 4100u, 40000u}) {
       for (const size_t first : {0u, 1u, 2u, 4u}) {
         const size_t apart = n / 16 % 2;  // the copy may be aligned otherwise than the values
         const auto values = [&](unsigned seed) {
@@ -109,21 +109,6 @@ TEST_P(Update, ParametersAreUpdatedIfAnyOneArrayIsNotAligned) {
   }
 }
 
-TEST_P(Update, RowsOfAnyColumnsAndAlignmentAreFilled) {
-  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const int64_t spare : {0, 3, 4}) {
-      for (int64_t first = 0; first < 6; ++first) {
-        for (const int64_t width : {1, 2, 3, 4, 5, 8, 12, 13, 16}) {
-          Table got(5, width, type, 1, spare), want(got);
-          ops->fill_uniform(77, 3, first, 0.37f, got.rows());
-          reference->fill_uniform(77, 3, first, 0.37f, want.rows());
-          ASSERT_TRUE(got.same_bits(want)) << width << " from column " << first;
-        }
-      }
-    }
-  }
-}
-
 TEST(ReferenceUpdate, ReportsEveryValueThatIsNotFinite) {
   Machine machine;
   const int64_t rows[] = {2}, count[] = {1};
@@ -176,17 +161,6 @@ TEST_P(Update, ASetFlagSkipsIt) {
   }
 }
 
-TEST_P(Update, RowwiseAdagradTakesTheSquareSumsOfTheWholeRow) {
-  const int64_t rows[] = {1, 2}, count[] = {2};
-  const float sums[] = {4, 9};
-  const OptimizerStep step = step_of(OptimizerRule::kRowwiseAdagrad);
-  Table got(3, 5, DType::kFloat32, 1), want(got);
-  Cells grads = Cells::random(2, 5, 2);
-  ops->sparse_update(step, got.rows(step.rule), rows, count, grads.floats(), sums, 20);
-  reference->sparse_update(step, want.rows(step.rule), rows, count, grads.floats(), sums, 20);
-  EXPECT_TRUE(got.close_to(want));
-}
-
 TEST_P(Update, AColumnShardStepsAsTheWholeRowDoes) {
   const OptimizerStep step = step_of(OptimizerRule::kRowwiseAdagrad);
   const int64_t rows[] = {0, 1, 2}, count[] = {3};
@@ -209,27 +183,6 @@ TEST_P(Update, AColumnShardStepsAsTheWholeRowDoes) {
     EXPECT_NEAR(left.state1.at(r, 0), whole.state1.at(r, 0), 1e-5);
     for (int64_t c = 0; c < 5; ++c) {
       EXPECT_NEAR(left.weights.at(r, c), whole.weights.at(r, c), 1e-6);
-    }
-  }
-}
-
-TEST_P(Update, DenseRulesAgreeWithTheReferenceAndKeepARoundedCopy) {
-  for (const OptimizerStep& step : every_rule(kDense)) {
-    for (const size_t n : {size_t{0}, size_t{1}, size_t{37}, size_t{40000}}) {
-      const auto width = static_cast<int64_t>(n);
-      Table got(1, width, DType::kFloat32, 1), want(got);
-      Cells g = Cells::random(1, width, 2);
-      std::vector<BFloat16> copy(n);
-      const auto run = [&](Ops& o, Table& t, View<BFloat16> c) {
-        o.dense_update(step, {t.weights.floats().data, n}, {g.floats().data, n},
-                       {t.state1.floats().data, n}, {t.state2.floats().data, n}, c);
-      };
-      run(*ops, got, copy);
-      run(*reference, want, {});
-      EXPECT_TRUE(got.close_to(want)) << n;
-      for (size_t i = 0; i < n; ++i) {
-        ASSERT_EQ(copy[i].bits, BFloat16(got.weights.at(0, static_cast<int64_t>(i))).bits);
-      }
     }
   }
 }
@@ -316,19 +269,21 @@ TEST_P(Update, DenseRulesReportASquareThatOverflows) {
 }
 
 TEST_P(Update, UniformRowsHaveTheBitsOfUniformRow) {
-  for (const int64_t width : {1, 3, 16, 61, 128, 130}) {
-    for (const int64_t column : {0, 1, 6, 63}) {
-      Table table(300, width, DType::kFloat32, 1);
-      const int64_t first = (int64_t{1} << 33) - 7;
-      ops->fill_uniform(77, first, column, 0.37f, table.rows());
-      std::vector<float> row(static_cast<size_t>(width));
-      for (int64_t r = 0; r < 300; ++r) {
-        uniform_row(77, static_cast<uint64_t>(first + r), column, width, 0.37f, row.data());
-        for (int64_t c = 0; c < width; ++c) {
-          ASSERT_EQ(table.weights.at(r, c), row[static_cast<size_t>(c)]);
+  const int64_t first = (int64_t{1} << 33) - 7;
+  for (const int64_t spare : {0, 3, 4}) {
+    for (const int64_t width : {1, 2, 3, 4, 5, 8, 13, 16, 61, 128, 130}) {
+      for (const int64_t column : {0, 1, 2, 3, 4, 5, 63}) {
+        Table table(20, width, DType::kFloat32, 1, spare);
+        ops->fill_uniform(77, first, column, 0.37f, table.rows());
+        std::vector<float> row(static_cast<size_t>(width));
+        for (int64_t r = 0; r < 20; ++r) {
+          uniform_row(77, static_cast<uint64_t>(first + r), column, width, 0.37f, row.data());
+          for (int64_t c = 0; c < width; ++c) {
+            ASSERT_EQ(table.weights.at(r, c), row[static_cast<size_t>(c)]);
+          }
         }
+        EXPECT_TRUE(table.weights.margins_untouched());
       }
-      EXPECT_TRUE(table.weights.margins_untouched());
     }
   }
 }

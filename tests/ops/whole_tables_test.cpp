@@ -44,15 +44,6 @@ TEST_P(WholeTablesTest, GradientsOfWholeTablesAreSummedByRow) {
   }
 }
 
-/// The check of each table uses the sizes of its own terms.
-TEST(CheckedWholeTables, TheSumsOfTheCpuPass) {
-  const Machine machine;
-  const auto checked = make_checked_ops(make_cpu_ops(*machine.device, *machine.stream, 2),
-                                        *machine.device, *machine.stream);
-  WholeTables tables(*machine.reference());
-  EXPECT_NO_THROW(checked->sum_table_gradients(tables.updates, tables.gradients));
-}
-
 TEST_P(WholeTablesTest, WholeTablesAreUpdatedWhereTheyAreTouched) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kSparse)) {

@@ -191,28 +191,6 @@ TEST_F(Streams, AnAllocationBeyondTheMemoryIsRefused) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_F(Streams, CountersDescribeAStep) {
-  const OnDevice<int> value({1});
-  const simt::Counters before = simt::counters();
-  launch(add_to, {1, 1}, first_, value.data(), 1);
-  cudaMemcpyAsync(host_, value.data(), sizeof(int), cudaMemcpyDefault, first_);
-  cudaStreamSynchronize(first_);
-  const simt::Counters after = simt::counters();
-  EXPECT_EQ(after.kernels - before.kernels, 1u);
-  EXPECT_EQ(after.copies - before.copies, 1u);
-  EXPECT_EQ(after.host_waits - before.host_waits, 1u);
-  EXPECT_EQ(after.allocations - before.allocations, 0u);
-  int here = 0;
-  cudaMemcpy(&here, value.data(), sizeof(int), cudaMemcpyDefault);
-  const simt::Counters pageable = simt::counters();
-  EXPECT_EQ(pageable.copies - after.copies, 1u);
-  EXPECT_GT(pageable.host_waits, after.host_waits);
-  cudaMemcpy(host_, value.data(), sizeof(int), cudaMemcpyDefault);
-  EXPECT_EQ(simt::counters().host_waits - pageable.host_waits, 1u);
-  const OnDevice<int> more({1});
-  EXPECT_EQ(simt::counters().allocations - after.allocations, 1u);
-}
-
 TEST_F(Streams, StreamsRunByThemselvesOnRequest) {
   const OnDevice<int> value({1});
   const simt::KeepRunning running;
