@@ -20,6 +20,16 @@ int64_t total_steps(const RunConfig& config, const BatchSource& source) {
   return config.train.epochs * source.plan().batches_per_epoch();
 }
 
+/// A position in other data means nothing.
+void check_same_data(const StartingPoint& start, const BatchSource& data) {
+  const int64_t saved = start.state.data_samples, now = data.plan().samples;
+  if (!start.resumed || saved == 0 || saved == now) return;
+  throw usage_error(
+      "data.train has {} samples, and that of {} had {}: --resume goes on in the same data; for "
+      "other data, use --init-from",
+      now, start.path, saved);
+}
+
 /// Loads weights from the starting point. If the run is resumed, loads all other state as well.
 void restore(Context& context, Trainer& trainer, const StartingPoint& start, bool evaluates,
              RunProgress& progress, EvaluationHistory& evaluations) {
@@ -144,6 +154,7 @@ ExitCode run_to_end(const ReadyRun& ready, std::optional<WatchdogPause>& loading
   }
   RunProgress progress;
   EvaluationHistory evaluations(config.checkpoint.keep_best);
+  check_same_data(ready.start, sources.main());
   restore(context, ready.trainer, ready.start, options.eval_only, progress, evaluations);
   if (ready.start.clears_folder) remove_checkpoints(context.comm, config.checkpoint.directory);
   loading.reset();
