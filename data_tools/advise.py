@@ -22,8 +22,10 @@ import itertools
 import json
 import math
 import os
+import sys
 
 import figures
+from endings import Parser, exit_code
 
 
 @dataclasses.dataclass
@@ -52,8 +54,6 @@ def read(path, what, parse):
     try:
         with open(path, encoding="utf-8") as file:
             return parse(file)
-    except OSError as error:
-        figures.fail(f"{path}: {error.strerror}")
     except ValueError as error:
         figures.fail(f"{path}: no {what}: {str(error).splitlines()[0]}")
 
@@ -212,7 +212,7 @@ def draw(series, currency):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE.json")
     parser.add_argument("--prices", required=True, metavar="PRICES.yaml")
     parser.add_argument("--infer", action="store_true", help="the files are those of dlrm-bench infer")
@@ -228,4 +228,4 @@ def main():
 
 
 if __name__ == "__main__":
-    figures.run(main)
+    sys.exit(exit_code(main))

@@ -10,7 +10,8 @@ import argparse
 import sys
 
 import figures
-from run_files import Run, RunError
+from endings import Parser, exit_code
+from run_files import Run
 
 OWN = ("output.directory", "checkpoint.directory")  # always differ
 WIDEST = 40
@@ -62,14 +63,11 @@ def draw(runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", metavar="DIR")
     parser.add_argument("--figure", metavar="OUT.svg", help="draw loss, AUC and samples/s: .svg, .png or .pdf")
     arguments = parser.parse_args()
-    try:
-        runs = [Run(folder) for folder in arguments.folders]
-    except RunError as error:
-        figures.fail(error)
+    runs = [Run(folder) for folder in arguments.folders]
     name_apart(runs)
     sys.stdout.write("".join(line.rstrip() + "\n" for line in table(runs)))
     if arguments.figure:
@@ -85,4 +83,4 @@ def name_apart(runs):
 
 
 if __name__ == "__main__":
-    figures.run(main)
+    sys.exit(exit_code(main))

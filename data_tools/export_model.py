@@ -23,10 +23,12 @@ import os
 import sys
 import tempfile
 
+from endings import Parser, Refused, exit_code, need
+
+need(numpy="NumPy", h5py="h5py", yaml="PyYAML")
 import numpy as np
 
 import trained_model
-from dlrm_dataset.endings import exit_code
 
 
 def write_npz(model, path):
@@ -75,27 +77,22 @@ FORMATS = {"npz": (".npz", None, lambda model, path: replace_files({path: lambda
            "onnx": (".onnx", "onnx", write_onnx)}
 
 
-def fail(text):
-    print(f"error: {text}", file=sys.stderr)
-    sys.exit(2)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint")
     parser.add_argument("--to", choices=FORMATS, required=True, help="format of the file")
     parser.add_argument("out", help="the file to write")
     args = parser.parse_args()
     ending, package, write = FORMATS[args.to]
     if not args.out.endswith(ending):
-        fail(f"{args.out}: --to {args.to} writes a file whose name ends in {ending}")
+        raise Refused(f"{args.out}: --to {args.to} writes a file whose name ends in {ending}")
     if package:
         try:
             importlib.import_module(package)
         except ImportError:
-            fail(f"--to {args.to} needs the Python package {package}: pip install {package}")
-    sys.exit(exit_code(lambda: write(trained_model.load(args.checkpoint), args.out), (trained_model.ModelError,)))
+            raise Refused(f"--to {args.to} needs the Python package {package}: pip install {package}") from None
+    write(trained_model.load(args.checkpoint), args.out)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code(main))

@@ -3,39 +3,31 @@ import json
 import os
 import sys
 
+from endings import Refused
+
 
 def fail(problem):
-    """Ends the program with one line and exit code 2."""
-    print(f"error: {problem}", file=sys.stderr)
-    sys.exit(2)
-
-
-def run(main):
-    """Ends the program as main does. Every failure is one line, and 2 (bad input) or 3."""
-    try:
-        sys.exit(main() or 0)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}" if error.filename else error)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        fail(f"the input is not what this program reads: {type(error).__name__}: {error}")
-    except Exception as error:
-        print(f"error: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(3)
+    raise Refused(problem)
 
 
 def read_json(path):
-    """The value in a JSON file."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except ValueError as error:
-        fail(f"{path}: no JSON: {str(error).splitlines()[0]}")
+        fail(f"{path}: no JSON: {error}")
+
+
+def drawn(draw, read, program):
+    """draw(read), whose files `program` has written."""
+    try:
+        return draw(read)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        fail(f"not written by {program} --output: {type(error).__name__}: {error}")
 
 
 def pyplot():
-    """matplotlib's interface for files. Without matplotlib the program ends."""
+    """matplotlib's interface for files. Without matplotlib the input is refused."""
     try:
         import matplotlib
     except ImportError:

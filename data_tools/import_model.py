@@ -23,13 +23,15 @@ import shutil
 import sys
 import zipfile
 
+from endings import Parser, exit_code, need
+
+need(numpy="NumPy", h5py="h5py", yaml="PyYAML")
 import h5py
 import numpy as np
 import yaml
 
 import trained_model
 from dlrm_dataset.crc32c import crc32c
-from dlrm_dataset.endings import exit_code
 from trained_model import ModelError
 
 RANK, OFFSET = 5, 6  # fields of a piece in /layout/pieces: tensor, rows, columns, rank, offset
@@ -134,12 +136,12 @@ def replace_weights(folder, weights):
 
 
 def run(args):
+    arrays = read_arrays(args.weights)
     source = trained_model.checkpoint_folder(args.initial)
     target = os.path.join(args.out, os.path.basename(os.path.normpath(source)))
     if os.path.exists(target):
         raise ModelError(f"{target} exists already")
     model = trained_model.load(source)
-    arrays = read_arrays(args.weights)
     weights = chosen(model, arrays, names_for(model, arrays, args.names))
     unfinished = os.path.join(args.out, ".tmp_" + os.path.basename(target))
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -153,14 +155,13 @@ def run(args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights", help=".npz or .pt")
     parser.add_argument("initial", help="a checkpoint of the model, or the folder that contains it")
     parser.add_argument("out", help="the folder of the new checkpoint")
     parser.add_argument("--names", help="YAML: a map from names here to names in the file of weights")
-    args = parser.parse_args()
-    sys.exit(exit_code(lambda: run(args), (ModelError, ValueError)))
+    run(parser.parse_args())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code(main, (ValueError,)))

@@ -8,11 +8,12 @@ memory, and the share of time that moves data (only for CPUs). Several files (ot
 devices) are drawn side by side. A dashed line marks each batch size at which a later file overtakes
 the first, or falls behind it again.
 """
-import argparse
 import math
 import os
+import sys
 
 import figures
+from endings import Parser, exit_code
 
 
 def label_of(sweep):
@@ -80,12 +81,13 @@ def draw(sweeps):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Draws the JSON of dlrm-bench batch-sweep.")
+    parser = Parser(description="Draws the JSON of dlrm-bench batch-sweep.")
     parser.add_argument("files", nargs="+", metavar="FILE.json")
     parser.add_argument("--output", required=True, help="figure to write: .png, .svg or .pdf")
     arguments = parser.parse_args()
-    figures.save(draw([figures.read_json(path) for path in arguments.files]), arguments.output)
+    sweeps = [figures.read_json(path) for path in arguments.files]
+    figures.save(figures.drawn(draw, sweeps, "dlrm-bench batch-sweep"), arguments.output)
 
 
 if __name__ == "__main__":
-    figures.run(main)
+    sys.exit(exit_code(main))

@@ -9,8 +9,10 @@ tables in fast memory. Policies, and several files, are drawn side by side.
 """
 import argparse
 import os
+import sys
 
 import figures
+from endings import Parser, exit_code
 
 
 def lines_of(runs):
@@ -59,13 +61,13 @@ def draw(runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+")
     parser.add_argument("--output", required=True)
     arguments = parser.parse_args()
     runs = [(os.path.splitext(os.path.basename(path))[0], figures.read_json(path)) for path in arguments.files]
-    figures.save(draw(runs), arguments.output)
+    figures.save(figures.drawn(draw, runs, "dlrm-bench cache"), arguments.output)
 
 
 if __name__ == "__main__":
-    figures.run(main)
+    sys.exit(exit_code(main))

@@ -5,10 +5,11 @@
 
 One bar for each way to feed a run: samples/s, and the share of time in which the device was busy.
 """
-import argparse
 import os
+import sys
 
 import figures
+from endings import Parser, exit_code
 
 
 def draw(feeding):
@@ -30,12 +31,13 @@ def draw(feeding):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Draws the JSON of dlrm-bench feeding.")
+    parser = Parser(description="Draws the JSON of dlrm-bench feeding.")
     parser.add_argument("file", metavar="FILE.json")
     parser.add_argument("--output", required=True, help="figure to write: .png, .svg or .pdf")
     arguments = parser.parse_args()
-    figures.save(draw(figures.read_json(arguments.file)), arguments.output)
+    feeding = figures.read_json(arguments.file)
+    figures.save(figures.drawn(draw, feeding, "dlrm-bench feeding"), arguments.output)
 
 
 if __name__ == "__main__":
-    figures.run(main)
+    sys.exit(exit_code(main))

@@ -6,10 +6,12 @@
 RUN is the run's output.directory. A run without summary.json has no stages yet. Needs matplotlib.
 """
 import argparse
+import sys
 
 import figures
+from endings import Parser, exit_code
 from figures import curve
-from run_files import Run, RunError
+from run_files import Run
 
 
 # In the order of a step. Others follow.
@@ -43,16 +45,12 @@ def draw(run):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("--output", required=True, metavar="FILE", help="figure to write: .svg, .png or .pdf")
     arguments = parser.parse_args()
-    try:
-        run = Run(arguments.run)
-    except RunError as error:
-        figures.fail(error)
-    figures.save(draw(run), arguments.output)
+    figures.save(draw(Run(arguments.run)), arguments.output)
 
 
 if __name__ == "__main__":
-    figures.run(main)
+    sys.exit(exit_code(main))

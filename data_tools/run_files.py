@@ -3,11 +3,9 @@ import json
 import os
 import re
 
+from endings import Refused
+
 TOKEN = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[{}\[\],]|:(?=\s|$)|(?:(?!:\s|:$)[^{}\[\],])+)""")
-
-
-class RunError(Exception):
-    """One line: what is wrong, and where."""
 
 
 class Run:
@@ -18,9 +16,9 @@ class Run:
         self.folder = folder
         self.name = os.path.basename(os.path.normpath(folder))
         if not os.path.isdir(folder):
-            raise RunError(f"{folder}: there is no such folder")
+            raise Refused(f"{folder}: there is no such folder")
         if not os.path.exists(self.path("metrics.jsonl")):
-            raise RunError(f"{folder}: there is no metrics.jsonl: not the output.directory of a run")
+            raise Refused(f"{folder}: there is no metrics.jsonl: not the output.directory of a run")
         lines = read_lines(self.path("metrics.jsonl"))
         self.steps = [line for line in lines if "loss" in line]
         self.evals = [line for line in lines if "auc" in line]
@@ -37,7 +35,7 @@ class Run:
         except FileNotFoundError:
             return default
         except (ValueError, OSError) as error:
-            raise RunError(f"{self.path(name)}: cannot be read: {error}") from None
+            raise Refused(f"{self.path(name)}: cannot be read: {error}") from None
 
     @property
     def last_eval(self):
@@ -66,9 +64,9 @@ def read_lines(path):
                 if not isinstance(result[-1], dict):
                     raise ValueError
     except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror}") from None
+        raise Refused(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:
-        raise RunError(f"{path}: line {number} is not a JSON object") from None
+        raise Refused(f"{path}: line {number} is not a JSON object") from None
     return result
 
 

@@ -15,7 +15,8 @@ import shutil
 import sys
 
 import figures
-from run_files import Run, RunError
+from endings import Parser, Refused, exit_code
+from run_files import Run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Where launch/install_deps.sh puts packages that Debian does not have.
@@ -63,7 +64,7 @@ def seconds(text):
 def convert(run, folder, writer):
     """Writes the folder whole or not at all."""
     if os.path.lexists(folder) and not is_ours(folder):
-        raise RunError(f"{folder}: exists, and holds more than TensorBoard's events: remove it, or choose another --output")
+        raise Refused(f"{folder}: exists, and holds more than TensorBoard's events: remove it, or choose another --output")
     partial = folder + ".partial"
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -76,7 +77,7 @@ def convert(run, folder, writer):
         os.rename(partial, folder)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
-        raise RunError(f"{folder}: cannot be written: {error.strerror}") from None
+        raise Refused(f"{folder}: cannot be written: {error.strerror}") from None
 
 
 def is_ours(folder):
@@ -84,23 +85,20 @@ def is_ours(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--output", default="tensorboard", metavar="FOLDER")
     arguments = parser.parse_args()
-    try:
-        runs = [Run(folder) for folder in arguments.runs]
-        names = [run.name for run in runs]
-        for name in names:
-            if names.count(name) > 1:
-                raise RunError(f"two runs are called {name}: convert them into two folders (--output)")
-        writer = writer_class()
-        for run in runs:
-            convert(run, os.path.join(arguments.output, run.name), writer)
-    except RunError as error:
-        figures.fail(error)
+    runs = [Run(folder) for folder in arguments.runs]
+    names = [run.name for run in runs]
+    for name in names:
+        if names.count(name) > 1:
+            raise Refused(f"two runs are called {name}: convert them into two folders (--output)")
+    writer = writer_class()
+    for run in runs:
+        convert(run, os.path.join(arguments.output, run.name), writer)
     print(f"{len(runs)} run{'s' if len(runs) != 1 else ''} in {arguments.output}: tensorboard --logdir {arguments.output}")
 
 
 if __name__ == "__main__":
-    figures.run(main)
+    sys.exit(exit_code(main))

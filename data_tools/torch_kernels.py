@@ -8,10 +8,12 @@ Operations without an equivalent in PyTorch are left out. The exit code is 2 if 
 is missing.
 """
 
-import argparse
 import json
 import sys
 import time
+
+from endings import Parser, Refused, exit_code
+from figures import read_json
 
 try:
     import torch
@@ -187,21 +189,19 @@ def dense(sizes, device):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("kernels", help="JSON lines of dlrm-bench kernels")
     parser.add_argument("--seconds", type=float, default=0.2, help="time spent on each figure")
     parser.add_argument("--output", help="write JSON here")
     arguments = parser.parse_args()
     if torch is None:
-        print("torch_kernels.py: PyTorch is not installed", file=sys.stderr)
-        return 2
+        raise Refused("PyTorch is not installed")
     with open(arguments.kernels, encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     ours = lines[0]
     device = "cuda" if ours["device"].startswith("cuda") else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
-        print("torch_kernels.py: PyTorch sees no GPU", file=sys.stderr)
-        return 2
+        raise Refused("PyTorch sees no GPU")
     torch.backends.cuda.matmul.allow_tf32 = True
     asked = {row["name"]: row["milliseconds"] for row in lines if "name" in row}
     groups = {"lookup": lookups, "group and update": updates, "dot": dots, "cross ": crosses,
@@ -228,8 +228,7 @@ def main():
             json.dump({"torch": torch.__version__, "device": device, "kernels": rows}, file,
                       indent=2)
             file.write("\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

@@ -12,9 +12,11 @@ import h5py
 import numpy as np
 import yaml
 
+from endings import Refused
 
-class ModelError(Exception):
-    """A line for the user."""
+
+class ModelError(Refused):
+    """Of a checkpoint, or of weights for one."""
 
 
 class Feature:

@@ -5,18 +5,14 @@ import sys
 
 import scaling
 from scaling_report import good_runs, rate
-from sweep_trials import HERE, STOPPED, SweepError, exit_code, read_json
+from sweep_trials import HERE, STOPPED, read_json
+from endings import Parser, exit_code
 
 ROOT = os.path.dirname(HERE)
 CONFIGS = [os.path.join(ROOT, "configs", "synthetic", name) for name in ("tiny.yaml", "small.yaml")]
 MACHINES = [os.path.join(ROOT, "configs", "machines", name) for name in ("a100_dgx.json", "h200_dgx.json")]
 DEFAULTS = ["--sharding", "table,auto,data_parallel", "--ranks", "1,2,4,8,16", "--rows-scale", "auto", "--batch", "4096",
             "--steps", "30", "--predict-for", ",".join(MACHINES)]
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise SweepError(f"{message} (see launch/parallelism.sh --help)")
 
 
 def parse(words):
@@ -63,13 +59,13 @@ def table(results_of):
     return "\n".join(lines)
 
 
-def run(words):
+def main(words):
     options, others = parse(words)
     worst, results = 0, {}
     for config in options.configs:
         folder = os.path.join(options.output, name_of(config))
         code = scaling.main([config, *DEFAULTS, "--output", folder, *others])
-        if code in (2, STOPPED):
+        if code == STOPPED:
             return code
         worst = max(worst, code)
         results[name_of(config)] = read_json(os.path.join(folder, "results.json"), {})
@@ -78,9 +74,5 @@ def run(words):
     return worst
 
 
-def main(words):
-    return exit_code(lambda: run(words))
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_code(lambda: main(sys.argv[1:])))

@@ -10,16 +10,12 @@ import sys
 from scaling_points import DATA, SHARDING, Point, read_config
 from scaling_predict import predict, program
 from scaling_report import figure, figures, table
-from sweep_trials import HERE, STOPPED, SweepError, exit_code, last_error, locked_folder, read, read_json, write
+from sweep_trials import HERE, STOPPED, last_error, locked_folder, read, read_json, write
+from endings import Parser, Refused, exit_code
 
 MODES = ("strong", "weak", "memory")
 KEPT = ("samples_per_second", "step_ms", "stages_ms", "stages_max_ms", "data_wait_share", "memory", "plan", "world_size", "device", "comm",
         "host", "version", "started")
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise SweepError(f"{message} (see launch/scaling.sh --help)")
 
 
 def parse(words):
@@ -113,7 +109,7 @@ def planned(words, ranks, *more):
     done = subprocess.run([os.path.join(HERE, "run.sh"), "-np", "1", *words, "--plan-only", "--ranks", str(ranks), *more],
                           capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SweepError(last_error(done.stderr).removeprefix("error: "))
+        raise Refused(last_error(done.stderr).removeprefix("error: "))
     return done.stdout
 
 
@@ -130,7 +126,7 @@ def fitting_scale(points, root, options):
             if "\nfits: " in said:
                 break
             if found < 2 ** -40:
-                raise SweepError(f"{point.name}: does not fit this machine with any number of rows")
+                raise Refused(f"{point.name}: does not fit this machine with any number of rows")
             found /= 2
     os.remove(path)
     return found
@@ -177,8 +173,8 @@ def open_results(options, points, root):
     lock = locked_folder(options.output, "measurement")
     results = read_json(os.path.join(options.output, "results.json"), {})
     if results and results["digest"] != wanted["digest"]:
-        raise SweepError(f"--output {options.output}: holds results of another config or of other options: name another "
-                         "folder")
+        raise Refused(f"--output {options.output}: holds results of another config or of other options: name another "
+                      "folder")
     if not results:
         scaled = fitting_scale(points, root, options) if options.rows_scale == "auto" else options.rows_scale
         results = {**wanted, "rows_scale": scaled, "points": []}
@@ -186,9 +182,9 @@ def open_results(options, points, root):
     for point in points:
         found = known.get(point.name)
         if found and (found["batch"], found["rows_factor"]) != (point.batch, point.rows_factor):
-            raise SweepError(f"--output {options.output}: holds {point.name} with batch {found['batch']} and "
-                             f"{found['rows_factor']:g} times the rows, not {point.batch} and {point.rows_factor:g}: name "
-                             "another folder")
+            raise Refused(f"--output {options.output}: holds {point.name} with batch {found['batch']} and "
+                          f"{found['rows_factor']:g} times the rows, not {point.batch} and {point.rows_factor:g}: name "
+                          "another folder")
         if not found:
             results["points"].append({"name": point.name, "mode": point.mode, "data": point.data, "ranks": point.ranks,
                                       "sharding": point.sharding, "batch": point.batch, "rows_factor": point.rows_factor,
@@ -220,7 +216,7 @@ def measure(options, points, root, results, stop):
                 print(f"{point.name} {repeat + 1}/{options.repeats}: {done['samples_per_second']:.0f} samples/s", flush=True)
 
 
-def run_all(words):
+def main(words):
     stop = []  # a request to stop is its first item
     for kind in (signal.SIGINT, signal.SIGTERM):
         signal.signal(kind, lambda *_: stop.append(True))
@@ -249,9 +245,5 @@ def run_all(words):
     return STOPPED if stop else 0 if done else 3
 
 
-def main(words):
-    return exit_code(lambda: run_all(words))
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_code(lambda: main(sys.argv[1:])))

@@ -3,7 +3,8 @@ not replaced stays as it was written."""
 import copy
 import os
 
-from sweep_trials import SweepError, write
+from sweep_trials import write
+from endings import Refused
 
 DATA = {"fresh": "synthetic", "replay": "replay"}  # data.source of each kind
 SHARDING = ("auto", "table", "row", "column", "grid", "data_parallel")
@@ -13,7 +14,7 @@ def modules():
     try:
         import yaml
     except ImportError:
-        raise SweepError("launch/scaling.sh needs PyYAML: install it with launch/install_deps.sh plot") from None
+        raise Refused("launch/scaling.sh needs PyYAML: install it with launch/install_deps.sh plot") from None
     return yaml
 
 
@@ -24,14 +25,14 @@ def read_config(path):
         with open(path, encoding="utf-8") as file:
             root = yaml.compose(file, yaml.SafeLoader)
     except OSError as error:
-        raise SweepError(f"{path}: {error.strerror}") from None
+        raise Refused(f"{path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SweepError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        raise Refused(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     for name in ("model", "train"):
         if not isinstance(root, yaml.MappingNode) or not isinstance(child(root, name), yaml.MappingNode):
-            raise SweepError(f"{path}: a config has model and train")
+            raise Refused(f"{path}: a config has model and train")
     if not isinstance(child(child(root, "model"), "tables"), yaml.SequenceNode):
-        raise SweepError(f"{path}: model.tables must be a list")
+        raise Refused(f"{path}: model.tables must be a list")
     return root
 
 
@@ -65,7 +66,7 @@ class Point:
         own = whole_number(child(child(root, "train"), "global_batch_size"))
         batch = own or options.batch if full_size else options.batch or own
         if not batch:
-            raise SweepError(f"{options.config}: train.global_batch_size is no number: give --batch")
+            raise Refused(f"{options.config}: train.global_batch_size is no number: give --batch")
         self.batch = batch if mode == "strong" else round(batch * factor)
         self.rows_factor = factor if mode == "memory" else 1.0
 

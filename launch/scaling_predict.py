@@ -4,7 +4,8 @@ import shutil
 import subprocess
 
 from scaling_points import Point
-from sweep_trials import HERE, SweepError, last_error, read_json
+from sweep_trials import HERE, last_error, read_json
+from endings import Refused
 
 KEPT = ("step_ms", "samples_per_second", "exchange_ms", "exchanged_bytes", "memory_bytes", "stages")
 
@@ -13,7 +14,7 @@ def program():
     builds = [os.path.join(HERE, "..", "build", preset, "bin", "dlrm-bench") for preset in ("cpu", "cuda")]
     found = next((path for path in builds if os.access(path, os.X_OK)), None) or shutil.which("dlrm-bench")
     if not found:
-        raise SweepError("predictions need dlrm-bench: build it with launch/build.sh cpu dlrm-bench")
+        raise Refused("predictions need dlrm-bench: build it with launch/build.sh cpu dlrm-bench")
     return found
 
 
@@ -65,7 +66,7 @@ def simulate(point, machine, root, options, rows_scale):
     done = subprocess.run([program(), "simulate", path, "--ranks", str(point.ranks), *nodes, "--machine", machine, "--output",
                            output, *settings(options.extra)], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SweepError(last_error(done.stderr).removeprefix("error: ") or "dlrm-bench simulate failed")
+        raise Refused(last_error(done.stderr).removeprefix("error: ") or "dlrm-bench simulate failed")
     found = read_json(output, {})
     for leftover in (path, output):
         os.remove(leftover)

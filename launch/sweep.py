@@ -11,16 +11,12 @@ import signal
 import subprocess
 import sys
 
-from sweep_trials import HERE, STOPPED, Local, Slurm, SweepError, Trial, exit_code, locked_folder, read_json, write
+from sweep_trials import HERE, STOPPED, Local, Slurm, Trial, locked_folder, read_json, write
+from endings import Parser, Refused, exit_code
 
 MOST_TRIALS = 10000
 OWN_KEYS = ("output.directory", "checkpoint.directory")
 OWN_OPTIONS = ("--resume", "--overwrite", "--eval-only", "--predict", "--plan-only")
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise SweepError(f"{message} (see launch/sweep.sh --help)")
 
 
 def parse(words):
@@ -70,13 +66,13 @@ def read_grid(words, halving):
         key, sign, text = word.partition("=")
         values = split_values(text)
         if not sign or not key or not all(values):
-            raise SweepError(f"--grid {word}: expected KEY=V1,V2,..., for example train.sparse_optimizer.lr=0.01,0.02")
+            raise Refused(f"--grid {word}: expected KEY=V1,V2,..., for example train.sparse_optimizer.lr=0.01,0.02")
         if len(set(values)) < len(values):
-            raise SweepError(f"--grid {word}: a value is given twice")
+            raise Refused(f"--grid {word}: a value is given twice")
         if key in grid:
-            raise SweepError(f"--grid {word}: {key} is given twice")
+            raise Refused(f"--grid {word}: {key} is given twice")
         if key in OWN_KEYS or halving and key in ("train.steps", "train.epochs"):
-            raise SweepError(f"--grid {word}: the sweep sets {key} itself")
+            raise Refused(f"--grid {word}: the sweep sets {key} itself")
         grid[key] = values
     return grid
 
@@ -105,7 +101,7 @@ def combinations(grid, count, seed):
     if count is not None and count < total:
         numbers = sorted(random.Random(seed).sample(numbers, count))
     if len(numbers) > MOST_TRIALS:
-        raise SweepError(f"{len(numbers)} trials are more than {MOST_TRIALS}: draw some with --random N")
+        raise Refused(f"{len(numbers)} trials are more than {MOST_TRIALS}: draw some with --random N")
     result = []
     for number in numbers:
         settings = []
@@ -139,8 +135,8 @@ def halve(options, runner, trials, stop):
             return left + ranking
         for trial in done:
             if trial.result(steps).get(options.metric) is None:
-                raise SweepError(f"{trial.folder}: there is no {options.metric} to compare: --halving needs data.test, "
-                                 "with samples of both classes")
+                raise Refused(f"{trial.folder}: there is no {options.metric} to compare: --halving needs data.test, "
+                              "with samples of both classes")
         ordered = best_first(done, steps, options.metric)
         kept = ordered[:-(-len(left) // 2)] if level else ordered
         dropped = ordered[len(kept):] + [trial for trial in left if trial not in done]
@@ -177,7 +173,7 @@ def report(options, trials, stopped):
 def open_sweep(options):
     """The trials of the sweep's folder, which holds trials of this config alone."""
     if not os.path.isfile(options.config):
-        raise SweepError(f"{options.config}: there is no such file")
+        raise Refused(f"{options.config}: there is no such file")
     with open(options.config, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     wanted = {"config": digest, "options": options.extra, "steps": options.steps}
@@ -187,17 +183,17 @@ def open_sweep(options):
     sweep = read_json(path, {**wanted, "trials": []})
     differing = [name for name in wanted if sweep.get(name) != wanted[name]]
     if differing:
-        raise SweepError(f"--output {options.output}: holds a sweep with other {' and '.join(differing)}: name another folder")
+        raise Refused(f"--output {options.output}: holds a sweep with other {' and '.join(differing)}: name another folder")
     known = sweep["trials"]
     if options.halving and known not in ([], found):
-        raise SweepError(f"--output {options.output}: holds a sweep with another grid, and --halving compares "
-                         "trials of one grid: name another folder")
+        raise Refused(f"--output {options.output}: holds a sweep with another grid, and --halving compares "
+                      "trials of one grid: name another folder")
     known += [settings for settings in found if settings not in known]
     write(path, json.dumps({**sweep, "trials": known}, indent=1) + "\n")
     return lock, [Trial(options.output, known.index(settings), settings) for settings in found]
 
 
-def run(words):
+def main(words):
     stop = []  # a request to stop is its first item
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.append(True))
@@ -215,9 +211,5 @@ def run(words):
         return report(options, trials, bool(stop))
 
 
-def main(words):
-    return exit_code(lambda: run(words))
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_code(lambda: main(sys.argv[1:])))

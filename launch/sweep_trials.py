@@ -16,25 +16,11 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(os.path.dirname(HERE), "data_tools"))
+from endings import Refused
+
 STOPPED = 130
 START = "== start\n"  # begins each run's part of log.txt
-
-
-class SweepError(Exception):
-    """One line: what is wrong, and what would be right."""
-
-
-def exit_code(function):
-    """That of function(). Every failure is one line, and 2 (bad input) or 3."""
-    code = 2
-    try:
-        return function()
-    except (SweepError, OSError) as error:
-        text = str(error)
-    except Exception as error:
-        code, text = 3, f"{type(error).__name__}: {error}"
-    print(f"error: {' '.join(text.split())}", file=sys.stderr)
-    return code
 
 
 def write(path, text):
@@ -55,7 +41,7 @@ def read_json(path, default):
     try:
         return json.loads(read(path) or json.dumps(default))
     except ValueError:
-        raise SweepError(f"{path}: not JSON: remove it to run the trial again") from None
+        raise Refused(f"{path}: not JSON: remove it to run the trial again") from None
 
 
 def locked_folder(folder, what):
@@ -64,11 +50,11 @@ def locked_folder(folder, what):
         os.makedirs(folder, exist_ok=True)
         lock = open(os.path.join(folder, ".lock"), "w", encoding="utf-8")
     except OSError as error:
-        raise SweepError(f"--output {folder}: {error.strerror}") from None
+        raise Refused(f"--output {folder}: {error.strerror}") from None
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise SweepError(f"--output {folder}: another {what} runs there") from None
+        raise Refused(f"--output {folder}: another {what} runs there") from None
     return lock
 
 
@@ -156,7 +142,7 @@ class Local:
         done = subprocess.run([os.path.join(HERE, "run.sh"), "-np", "1", *words[:-1], "--plan-only", "--ranks",
                                str(self.options.ranks)], capture_output=True, text=True, check=False)
         if done.returncode == 2:
-            raise SweepError(last_error(done.stderr).removeprefix("error: "))
+            raise Refused(last_error(done.stderr).removeprefix("error: "))
 
     def start(self, words, trial, job):
         environment = dict(self.environment)
@@ -200,7 +186,7 @@ class Slurm:
         self.job_file = os.path.join(options.output, "job")
         for program in ("sbatch", "squeue"):
             if not shutil.which(program):
-                raise SweepError(f"--slurm: there is no {program} on PATH")
+                raise Refused(f"--slurm: there is no {program} on PATH")
 
     def check(self, words):
         pass  # the program need not be on the machine that submits
@@ -225,7 +211,7 @@ class Slurm:
                                os.path.join(HERE, "slurm", "sweep.sbatch"), self.options.output],
                               capture_output=True, text=True, check=False)
         if done.returncode:
-            raise SweepError(f"sbatch: {last_error(done.stderr)}")
+            raise Refused(f"sbatch: {last_error(done.stderr)}")
         job = done.stdout.strip().split(";")[0]
         write(self.job_file, job + "\n")
         return job

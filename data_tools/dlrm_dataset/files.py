@@ -2,6 +2,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import weakref
 
@@ -16,6 +17,7 @@ class Lock:
         self.name = os.path.join(os.path.realpath(folder), f".{name[:200]}.lock")
         while True:
             handle = os.open(self.name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            held = True
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -24,13 +26,15 @@ class Lock:
                 raise DatasetError(f"{path}: is being written by another program (process {holder or 'unknown'}); let "
                                    "it end, or name another file") from None
             except OSError:
-                pass  # a file system without locks
+                held = False  # a file system without locks
             if self.in_place(handle):
                 break
             os.close(handle)  # its holder has removed it
         with contextlib.suppress(OSError):  # a full disk
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        if held:
+            remove_interrupted(folder, name)
         self.release = weakref.finalize(self, release, handle, self.name, os.getpid())
 
     def in_place(self, handle):
@@ -51,6 +55,14 @@ def partial_name(path):
     """A new name in the file's folder that nobody can foresee."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f"{name[:200]}.{secrets.token_hex(8)}.partial")
+
+
+def remove_interrupted(folder, name):
+    """Removes the partial files of killed writers. No other may be writing."""
+    is_partial = re.compile(re.escape(name[:200]) + r"\.[0-9a-f]{16}\.partial").fullmatch
+    with contextlib.suppress(OSError):
+        for found in filter(is_partial, os.listdir(folder)):
+            os.unlink(os.path.join(folder, found))
 
 
 def write_text(path, write):

@@ -1,5 +1,4 @@
 """The command line of `dlrm-data import`."""
-import argparse
 import os
 import sys
 import time
@@ -7,8 +6,9 @@ import time
 import numpy as np
 
 from dlrm_dataset import write_config
-from dlrm_dataset.endings import exit_code
 from dlrm_dataset.files import Lock, write_text
+from dlrm_dataset.values import DatasetError, WriteError
+from endings import Parser, exit_code
 
 from . import native
 from .columns import Converter
@@ -20,11 +20,6 @@ from .scales import Moments
 from .schema import read_schema
 from .sources import Unchanged, kind_by_name, open_columns, survey
 from .state import State, check_frozen, load_state, save_state
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise ImportProblem(f"{message} (see dlrm-data import --help)")
 
 
 def make_parser():
@@ -190,4 +185,4 @@ def main(arguments):
         check_inputs(options)
         infer(options) if options.infer else run_import(options)
 
-    return exit_code(work)
+    return exit_code(work, (DatasetError,), (WriteError,))

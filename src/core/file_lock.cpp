@@ -47,7 +47,8 @@ FileLock::FileLock(const std::string& target) : name_(lock_name(target)) {
   while (fd_ < 0) {
     fd_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd_ < 0) return;
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    held_ = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+    if (!held_ && errno == EWOULDBLOCK) {
       const std::string holder = holder_of(fd_);
       ::close(fd_);
       throw usage_error(

@@ -16,6 +16,8 @@
 namespace dlrm {
 namespace {
 
+constexpr const char* kSuffix = ".partial";
+
 // Global, because a signal handler cannot be passed an argument.
 std::array<std::atomic<const char*>, 32> names;  // of partial files, and of their locks
 static_assert(std::atomic<const char*>::is_always_lock_free);
@@ -39,7 +41,7 @@ const std::string& replaceable(const std::string& target) {
 
 std::string new_name(const std::string& target) {
   std::random_device random;
-  return fmt::format("{}.{:08x}{:08x}.partial", target, random(), random());
+  return fmt::format("{}.{:08x}{:08x}{}", target, random(), random(), kSuffix);
 }
 
 void on_signal(int signal) {
@@ -58,6 +60,7 @@ PartialFile::PartialFile(const std::string& target)
       lock_(target),
       slot_(remember(name_.c_str())),
       lock_slot_(remember(lock_.name().c_str())) {
+  if (lock_.held()) remove_interrupted(target, 16, kSuffix);
   // Whoever opens the name reports an error.
   const int fd = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd >= 0) ::close(fd);

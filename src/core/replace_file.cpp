@@ -40,11 +40,12 @@ bool is_written_in_place(const std::string& path) {
          (folder == "/dev" || folder.starts_with("/proc/"));
 }
 
-bool is_interrupted(const std::string& name, const std::string& target) {
-  const size_t digits = target.size() + 1;
-  return name.size() == digits + kDigits + std::strlen(kSuffix) &&
-         name.compare(0, digits, target + ".") == 0 && name.ends_with(kSuffix) &&
-         name.find_first_not_of("0123456789abcdef", digits) == digits + kDigits;
+bool is_interrupted(const std::string& name, const std::string& target, size_t digits,
+                    const std::string& suffix) {
+  const size_t first = target.size() + 1;
+  return name.size() == first + digits + suffix.size() && name.starts_with(target + ".") &&
+         name.ends_with(suffix) &&
+         name.find_first_not_of("0123456789abcdef", first) == first + digits;
 }
 
 }  // namespace
@@ -90,13 +91,18 @@ void write_text(const std::string& path, std::string_view text) {
 }
 
 void remove_interrupted_replacements(const std::string& path) {
+  remove_interrupted(path, kDigits, kSuffix);
+}
+
+void remove_interrupted(const std::string& path, size_t digits, const std::string& suffix) {
   namespace fs = std::filesystem;
-  const fs::path target(path);
   std::error_code error;
+  const fs::path target = fs::absolute(path, error);
   std::vector<fs::path> found;
   for (fs::directory_iterator it(target.parent_path(), error), end; !error && it != end;
        it.increment(error)) {
-    if (is_interrupted(it->path().filename(), target.filename())) found.push_back(it->path());
+    if (is_interrupted(it->path().filename(), target.filename(), digits, suffix))
+      found.push_back(it->path());
   }
   for (const fs::path& name : found) fs::remove(name, error);
 }

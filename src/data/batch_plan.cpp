@@ -16,6 +16,7 @@ Range BatchPlan::start_batch(int64_t t, int rank, int world, Batch& batch) const
   batch.global_size = all.size();
   batch.local = part_of(all.size(), rank, world);
   batch.dropped = 0;
+  batch.content = 0;
   batch.weights.clear();  // most sources have none
   return {all.begin + batch.local.begin, all.begin + batch.local.end};
 }

@@ -1,6 +1,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -68,6 +69,25 @@ TEST_F(PartialFiles, ASignalRemovesAllThatAreNotPublished) {
     EXPECT_TRUE(fs::exists(path("published")));
     EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
   }
+}
+
+TEST_F(PartialFiles, ThoseOfKilledProgramsAreRemovedByTheNextWriterOfTheTarget) {
+  const int status = status_of([&] {
+    const PartialFile killed(path("a"));
+    std::raise(SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  const PartialFile of_another(path("ab"));
+  const std::string others[] = {path("a.0123456789abcdef.partial.h5"), path("a.partial"),
+                                path("a.0123456789abcdeg.partial"), of_another.name()};
+  for (const std::string& name : others) std::ofstream(name) << "text";
+  const auto files = [&] { return std::distance(fs::directory_iterator(folder_), {}); };
+  const auto with_the_killed_one = files();
+  const PartialFile next(path("a"));
+  EXPECT_EQ(files(), with_the_killed_one);  // one less, and one more
+  EXPECT_THROW(PartialFile(path("a")), Error);
+  EXPECT_TRUE(fs::exists(next.name()));
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(name)) << name;
 }
 
 TEST_F(PartialFiles, FilesThatAreDoneLeaveTheirPlaceInTheList) {

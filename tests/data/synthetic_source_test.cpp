@@ -124,6 +124,24 @@ TEST(ReplaySource, EveryTGivesTheFirstBatchWithItsOwnNumberAndEpoch) {
   EXPECT_EQ(replay->plan().samples_of(9).size(), later.global_size);
 }
 
+TEST(ReplaySource, ReplacesWhatABatchHeldBefore) {
+  RunConfig config = synthetic_config(95, 10);
+  const auto other = make_batch_source(config, Split::kTrain, 0, 1);
+  config.data.source = DataKind::kReplay;
+  const auto replay = make_batch_source(config, Split::kTrain, 0, 1);
+  config.data.synthetic.seed += 1;
+  const auto another_replay = make_batch_source(config, Split::kTrain, 0, 1);
+  Batch first, reused;
+  replay->load(0, first);
+  for (const BatchSource* before : {other.get(), another_replay.get(), replay.get()}) {
+    before->load(3, reused);
+    replay->load(4, reused);
+    EXPECT_EQ(reused.ids, first.ids);
+    EXPECT_EQ(reused.dense, first.dense);
+    EXPECT_EQ(reused.labels, first.labels);
+  }
+}
+
 TEST(ReplaySource, AnEpochHasAsManyBatchesOfTheFirstsSize) {
   for (const auto& [samples, batch, size] :
        std::vector<std::array<int64_t, 3>>{{95, 10, 10}, {100, 10, 10}, {7, 10, 7}}) {

@@ -119,15 +119,16 @@ class Training(Programs):
         return {"click": (users + lengths) % 2, "age": r.random(count), "price": r.random(count) * 100,
                 "user": [f"user {u}" for u in users], "tags": [[7, 8, 9][:n] for n in lengths]}
 
-    def test_that_resumes_on_other_data_warns(self):
-        for name, count in (("one", 640), ("two", 6400)):
+    def test_resumes_on_the_same_data_only(self):
+        for name, count in (("one", 640), ("moved", 640), ("two", 6400)):
             write(self.path(f"{name}.h5"), self.samples(count, count), label="click", dense=["age"], sparse=["tags"])
         write_config(self.path("mine.yaml"), self.path("one.h5"), batch=64)
         self.assertNotIn("data.train", self.succeed(TRAIN, "mine.yaml"))
-        for name, warns in (("one", False), ("two", True)):
+        for name, code, told in (("one", 0, ""), ("moved", 0, "continues at sample 640 "), ("two", 2, "has 6400 samples")):
             done = self.start(TRAIN, "mine.yaml", "--resume", "--set", f"data.train={self.path(name)}.h5")
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual("continues at sample 640 " in done.stdout + done.stderr, warns)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(told, done.stdout + done.stderr)
+            self.assertEqual("data.train" in done.stderr, name != "one", done.stderr)
 
     def test_learns_from_a_file_and_its_config(self):
         encodings = write(self.path("train.h5"), self.samples(6000, 1), label="click",

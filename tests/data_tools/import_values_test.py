@@ -287,6 +287,14 @@ class TwoWriters(Importing):
             with open(self.path(name), encoding="utf-8") as file:
                 self.assertEqual(file.read(), "precious")
 
+    def test_removes_what_a_killed_import_left(self):
+        path = self.write("x.csv", "y,u\n1,a\n0,b\n")
+        kept = [self.write(name, "") for name in ("out.h5.x123456789abcdef.partial", "out.h5.0123456789abcdef.partial.h5")]
+        left = [self.write(name, "") for name in ("out.h5.0123456789abcdef.partial", "d.json.0123456789abcdef.partial")]
+        self.imported("{label: y, sparse: [u]}", path, "--dictionary", self.path("d.json"))
+        self.assertTrue(all(map(os.path.exists, kept)))
+        self.assertFalse(any(map(os.path.exists, left)))
+
 
 if __name__ == "__main__":
     main()

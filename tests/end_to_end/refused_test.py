@@ -44,7 +44,7 @@ class Refused(SmallFiles):
 
     def test_a_wrong_value_of_any_option_names_the_option(self):
         programs = {"dlrm-train": ["config.yaml"], "dlrm-plan": ["config.yaml", "--ranks", "1"],
-                    "dlrm-infer": ["ckpt", "--port=0"],
+                    "dlrm-infer": ["ckpt", "--port=0"], "dlrm-preflight": [],
                     "dlrm-data synth": ["--samples", "5", "--config", "config.yaml", "--output", "n.h5"],
                     "dlrm-data criteo": ["log.tsv", "--output", "n.h5"],
                     "dlrm-data shuffle": ["train.h5", "--output", "n.h5"], "dlrm-data inspect": ["train.h5"]}

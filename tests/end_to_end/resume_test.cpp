@@ -110,6 +110,25 @@ TEST_F(Resuming, ResumingWithAnotherModelNamesTheKey) {
   EXPECT_NE(error_line(outcome).find("train.seed"), std::string::npos) << outcome.errors;
 }
 
+/// The position in the data would mean nothing.
+TEST_F(Resuming, ResumingOnDataWithAnotherNumberOfSamplesIsRefused) {
+  ASSERT_EQ(train(1, "--set checkpoint.at_end=true --set train.steps=10").code, 0);
+  fs::rename(path("train.h5"), path("moved.h5"));
+  fs::copy_file(path("test.h5"), path("train.h5"));
+  const auto before = losses(path("run"));
+  for (const int ranks : {1, 2}) {
+    const Outcome other = train(ranks, "--resume");
+    EXPECT_EQ(other.code, 2);
+    EXPECT_NE(error_line(other).find("2000"), std::string::npos) << other.errors;
+    EXPECT_NE(error_line(other).find("--init-from"), std::string::npos) << other.errors;
+  }
+  EXPECT_EQ(losses(path("run")), before);
+  const Outcome moved = train(1, "--resume --set data.train=moved.h5");
+  EXPECT_EQ(moved.code, 0) << moved.errors;
+  EXPECT_NE(moved.errors.find("warning: data.train is not that of"), std::string::npos)
+      << moved.errors;
+}
+
 TEST_F(Resuming, ResumingWithoutACheckpointStartsANewRunAndLogsIt) {
   const Outcome outcome = train(2, "--resume");
   EXPECT_EQ(outcome.code, 0);

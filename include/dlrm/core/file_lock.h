@@ -15,10 +15,13 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
 
   const std::string& name() const { return name_; }
+  /// Nobody else has the lock. False where no lock can be made.
+  bool held() const { return held_; }
 
  private:
   std::string name_;
   int fd_ = -1;
+  bool held_ = false;
 };
 
 }  // namespace dlrm

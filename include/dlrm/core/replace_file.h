@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -36,12 +37,14 @@ void write_text(const std::string& path, std::string_view text);
 /// Removes the temporary files of replacements of `path` that were killed. No other process may be
 /// replacing it.
 void remove_interrupted_replacements(const std::string& path);
+/// Removes the files `<path>.<digits><suffix>` with this number of hexadecimal digits.
+void remove_interrupted(const std::string& path, size_t digits, const std::string& suffix);
 
 /// Owns a new name `<target>.*.partial`, which nobody can foresee, of a file that is being written.
 /// publish() renames it to the target. If publish() is not called, the destructor removes it. After
 /// remove_partial_files_on_signals() a signal removes it, too. If the target is there and is no
 /// regular file, such as /dev/null, or another program writes it, the constructor throws a
-/// usage_error.
+/// usage_error. Removes the partial files of the target that killed programs left.
 class PartialFile {
  public:
   explicit PartialFile(const std::string& target);

@@ -20,6 +20,7 @@ struct Batch {
   std::vector<int64_t> ids;      ///< feature-major, then sample, then position in the bag
   std::vector<int64_t> offsets;  ///< [features·b + 1], into ids
   int64_t dropped = 0;           ///< invalid ids left out
+  int64_t content = 0;           ///< batches of one number, unless it is 0, have the same samples
   std::shared_ptr<void> packed;  ///< of a PackingSource; sources keep it
 
   int64_t size() const { return local.size(); }

@@ -22,6 +22,7 @@ struct LocalBags {
   int64_t global_size = 0;
   View<const int64_t> ids;      ///< feature-major (tables in order, features in order), then sample
   View<const int64_t> offsets;  ///< [features·b + 1] into ids, from any first id
+  int64_t content = 0;          ///< bags of one number, unless it is 0, are the same
 };
 
 /// See ShardedEmbeddings::pack().

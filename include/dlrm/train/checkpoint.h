@@ -18,9 +18,10 @@ struct CheckpointState {
   int64_t epoch = 0;
   int64_t batch = 0;  ///< next batch of the epoch
   uint64_t seed = 0;
-  std::string config;       ///< resolved YAML
-  std::string plan;         ///< plan.json
-  std::string evaluations;  ///< EvaluationHistory::text(), empty if there were none
+  int64_t data_samples = 0;  ///< of the training data; 0: not known
+  std::string config;        ///< resolved YAML
+  std::string plan;          ///< plan.json
+  std::string evaluations;   ///< EvaluationHistory::text(), empty if there were none
   /// By rank: the algorithms that its operations chose by timing (Ops::tuned_algorithms).
   std::vector<std::string> tuned_algorithms;
 };

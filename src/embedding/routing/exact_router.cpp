@@ -22,6 +22,7 @@ class ExactRouter final : public Router {
 
   void keep_sizes() override {
     Router::keep_sizes();
+    keeps_content_ = false;  // the owners' capacities follow each batch, so these must too
     ids_.start();
     returned_.start();
     assembly_.keep_sizes();

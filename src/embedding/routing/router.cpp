@@ -31,6 +31,7 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
                RowPlacement* placement, Communicator* devices)
     : layout_(layout),
       id_bytes_(id_bytes_of(layout)),
+      keeps_content_(placement == nullptr),  // a cache puts slots in the place of ids
       sizes_comm_(context.comm.duplicate()),
       messages_comm_(devices ? devices->duplicate() : context.comm.duplicate()),
       threads_(threads),
@@ -69,15 +70,26 @@ void Router::find_capacities(int64_t samples) {
 void Router::route(const LocalBags& bags, PackedIds* packed) {
   DLRM_CHECK(!full(), "{} batches are in flight already", in_flight());
   for (int i = 0; on_devices_ && i < in_flight(); ++i) finish_sizes(transfers_[i]);
-  const int threads = threads_for(bags.ids.size());
   packed_ = packed;
+  Transfer& transfer = transfers_[in_flight()];
+  const bool kept = keeps_content_ && bags.content != 0 && transfer.content == bags.content;
+  kept ? transfer.batch.begin(bags) : write(bags, transfer);
+  transfer.pending = start_sizes(transfer);
+  transfer.stage = Stage::kSizes;
+  transfers_.push();
+  if (placement_) placement_->announce();
+  poll();
+}
+
+void Router::write(const LocalBags& bags, Transfer& transfer) {
+  const int threads = threads_for(bags.ids.size());
   if (packed_ && packed_->holds(bags)) {
     scans_ = packed_->scans;
   } else {
     scan_offsets(layout_, bags, threads, scans_);
   }
   find_capacities(bags.global_size);
-  Transfer& transfer = transfers_[in_flight()];
+  transfer.content = 0;
   transfer.batch.begin(bags);
   destinations_.assign(layout_.features.size(), {});
   reserve(bags, scans_, transfer, destinations_);
@@ -86,11 +98,7 @@ void Router::route(const LocalBags& bags, PackedIds* packed) {
   // A local router's ids are the requester's. With cached rows they become slots first. Then
   // arrive() sends them.
   if (!placement_) transfer.batch.requester.staging().send(*copies_);
-  transfer.pending = start_sizes(transfer);
-  transfer.stage = Stage::kSizes;
-  transfers_.push();
-  if (placement_) placement_->announce();
-  poll();
+  transfer.content = bags.content;
 }
 
 void Router::poll() {

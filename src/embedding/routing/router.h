@@ -72,6 +72,7 @@ class Router {
   struct Transfer {
     explicit Transfer(Device& device) : batch(device) {}
     RoutedBatch batch;
+    int64_t content = 0;  ///< of the bags that were written to `batch` and `send`, see LocalBags
     Stage stage = Stage::kArrived;
     std::vector<char> send, receive;
     std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank, unless devices exchange
@@ -84,7 +85,8 @@ class Router {
   /// copied unchanged. packed() may hold the bags.
   virtual void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
                        std::vector<IdDestination>& destinations) = 0;
-  /// Writes the messages and send_sizes. All ids have been checked.
+  /// Writes the messages and send_sizes. All ids have been checked. Neither is done for content
+  /// that `transfer` has from an earlier batch.
   virtual void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
                       Transfer& transfer) = 0;
   virtual Pending start_sizes(Transfer& transfer) = 0;
@@ -108,12 +110,15 @@ class Router {
 
   const EmbeddingLayout& layout_;
   const int64_t id_bytes_;
+  bool keeps_content_;  ///< a batch is not written again where it was written before
   std::unique_ptr<Communicator> sizes_comm_, messages_comm_;
   int64_t bytes_sent_ = 0;
 
  private:
   static constexpr size_t kIdsPerThread = 8192;
 
+  /// Checks the ids, and writes them to `transfer`.
+  void write(const LocalBags& bags, Transfer& transfer);
   void find_capacities(int64_t samples);
   void begin_messages(Transfer& transfer);
   void finish_sizes(Transfer& transfer);

@@ -50,6 +50,7 @@ void write_state(hdf5::File& file, const CheckpointState& state) {
   file.set_integer("epoch", state.epoch);
   file.set_integer("batch", state.batch);
   file.set_unsigned_integer("seed", state.seed);
+  file.set_integer("data_samples", state.data_samples);
   file.set_text("config", state.config);
   file.set_text("plan", state.plan);
   file.set_text("evaluations", state.evaluations);
@@ -88,7 +89,8 @@ CheckpointState read_state(const hdf5::File& file) {
   state.seed = required(file, "seed", &hdf5::File::unsigned_integer);
   state.config = text(file, "config");
   state.plan = text(file, "plan");
-  // Checkpoints of earlier versions have none.
+  // Checkpoints of earlier versions have neither.
+  state.data_samples = file.integer("data_samples").value_or(0);
   state.evaluations = file.text("evaluations").value_or("");
   return state;
 }
@@ -183,8 +185,8 @@ void broadcast_index(Communicator& comm, CheckpointIndex& index) {
   records.files = integers(std::move(records.files));
   records.tuned_algorithms = integers(std::move(records.tuned_algorithms));
   CheckpointState state = std::move(index.state);
-  const auto numbers = integers(
-      {state.step, state.samples, state.epoch, state.batch, static_cast<int64_t>(state.seed)});
+  const auto numbers = integers({state.step, state.samples, state.epoch, state.batch,
+                                 static_cast<int64_t>(state.seed), state.data_samples});
   state.config = broadcast_text(comm, state.config);
   state.plan = broadcast_text(comm, state.plan);
   state.evaluations = broadcast_text(comm, state.evaluations);
@@ -193,6 +195,7 @@ void broadcast_index(Communicator& comm, CheckpointIndex& index) {
   state.epoch = numbers[2];
   state.batch = numbers[3];
   state.seed = static_cast<uint64_t>(numbers[4]);
+  state.data_samples = numbers[5];
   index = unpack_index(records, "the checkpoint of rank 0");
   set_state(index, std::move(state));
 }

@@ -9,7 +9,7 @@
 namespace dlrm {
 
 /// The batches of another source. The thread that loads one also packs its ids, if devices exchange
-/// ids. Otherwise pack() does nothing.
+/// ids. Otherwise pack() does nothing. Ids that stay in `batch` stay packed.
 class PackingSource final : public BatchSource {
  public:
   PackingSource(const BatchSource& source, const ShardedEmbeddings& embeddings)
@@ -18,8 +18,11 @@ class PackingSource final : public BatchSource {
   const BatchPlan& plan() const override { return source_.plan(); }
   void load(int64_t t, Batch& batch) const override {
     auto packed = std::static_pointer_cast<PackedIds>(std::move(batch.packed));
+    const int64_t before = batch.content;
     source_.load(t, batch);
-    embeddings_.pack({batch.local, batch.global_size, batch.ids, batch.offsets}, packed);
+    if (batch.content == 0 || batch.content != before) {
+      embeddings_.pack({batch.local, batch.global_size, batch.ids, batch.offsets}, packed);
+    }
     batch.packed = std::move(packed);
   }
   void will_need(int64_t t) const override { source_.will_need(t); }

@@ -60,6 +60,16 @@ int64_t total_steps(const RunConfig& config, const BatchSource& source) {
   return config.train.epochs * source.plan().batches_per_epoch();
 }
 
+/// A position in other data means nothing.
+void check_same_data(const StartingPoint& start, const BatchSource& data) {
+  const int64_t saved = start.state.data_samples, now = data.plan().samples;
+  if (!start.resumed || saved == 0 || saved == now) return;
+  throw usage_error(
+      "data.train has {} samples, and that of {} had {}: --resume goes on in the same data; for "
+      "other data, use --init-from",
+      now, start.path, saved);
+}
+
 /// Loads weights from the starting point. If the run is resumed, loads all other state as well.
 void restore(Context& context, Trainer& trainer, const StartingPoint& start, bool evaluates,
              RunProgress& progress, EvaluationHistory& evaluations) {
@@ -209,6 +219,7 @@ ExitCode run_training(World& world, const RunOptions& given) {
     }
     RunProgress progress;
     EvaluationHistory evaluations(config.checkpoint.keep_best);
+    check_same_data(start, sources.main());
     restore(context, trainer, start, options.eval_only, progress, evaluations);
     if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
     loading.reset();

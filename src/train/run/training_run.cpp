@@ -218,6 +218,7 @@ void TrainingRun::save(const RunProgress& progress) {
   state.epoch = progress.step / batches.batches_per_epoch();
   state.batch = progress.step % batches.batches_per_epoch();
   state.seed = config_.train.seed;
+  state.data_samples = batches.samples;
   state.config = to_yaml(config_);
   state.plan = to_json(parts_.plan, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();

@@ -16,6 +16,8 @@ void BatchQueue::push(const Batch& batch) {
   PendingBatch& pending = pending_.back();
   pending.global_size = batch.global_size;
   pending.dropped = batch.dropped;
+  if (batch.content != 0 && batch.content == pending.content) return;
+  pending.content = batch.content;
   pending.staging.begin(StagingBuffer::bytes_of<float>(batch.dense.size()) +
                         StagingBuffer::bytes_of<float>(batch.labels.size()) +
                         StagingBuffer::bytes_of<float>(batch.weights.size()));

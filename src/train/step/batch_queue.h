@@ -22,6 +22,7 @@ struct PendingBatch {
   Targets host_targets;     ///< [b], the staging buffer's host side
   int64_t global_size = 0;
   int64_t dropped = 0;  ///< invalid ids left out of this rank's samples
+  int64_t content = 0;  ///< of the batch that the buffers hold, see Batch
 };
 
 /// Batches that were routed and wait for their step, oldest first. Buffers are reused: a steady
@@ -31,7 +32,8 @@ class BatchQueue {
   explicit BatchQueue(Context& context);
   ~BatchQueue();
 
-  /// Copies the batch's dense features, labels and weights and starts their copy to the device.
+  /// Copies the batch's dense features, labels and weights and starts their copy to the device,
+  /// unless the buffers hold its content.
   void push(const Batch& batch);
   /// The oldest batch. Work queued from now on may read it.
   PendingBatch& front();

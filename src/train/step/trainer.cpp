@@ -91,7 +91,7 @@ ShardedEmbeddings::Traffic Trainer::traffic() const {
 
 void Trainer::route(const Batch& batch) {
   const Span span(context_.trace, "route");
-  embeddings_.route({batch.local, batch.global_size, batch.ids, batch.offsets},
+  embeddings_.route({batch.local, batch.global_size, batch.ids, batch.offsets, batch.content},
                     static_cast<PackedIds*>(batch.packed.get()));
   queue_->push(batch);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "dlrm/device/device.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/run.h"
+#include "dlrm/train/step_ahead.h"
 #include "dlrm/train/trainer.h"
 
 #include "train/run/packing_source.h"
@@ -101,6 +103,74 @@ TEST_P(IdsOnADevice, AreThoseThatWerePackedWithTheirBatch) {
   EXPECT_EQ(loss_of(true, false), loss);
   EXPECT_EQ(loss_of(true, true), loss);
   EXPECT_NE(loss_of(false, true), loss);
+}
+
+/// Batches 0, 1, 0, 0, 2, 1, ... of odd_batch(). `numbered`: equal ones say so.
+class RecurringParts final : public BatchSource {
+ public:
+  RecurringParts(const RunConfig& config, Communicator& comm, bool numbered)
+      : config_(config), comm_(comm), numbered_(numbered) {}
+  const BatchPlan& plan() const override { return plan_; }
+  void load(int64_t t, Batch& batch) const override {
+    const int64_t recurring = std::array{0, 1, 0, 0, 2, 1}[static_cast<size_t>(t % 6)];
+    batch = odd_batch(config_, recurring, comm_.rank(), comm_.size());
+    if (numbered_) batch.content = recurring + 1;
+  }
+  std::string describe() const override { return "recurring"; }
+
+ private:
+  const RunConfig& config_;
+  Communicator& comm_;
+  const bool numbered_;
+  BatchPlan plan_;
+};
+
+std::vector<double> losses_of_recurring(const RunConfig& c, int ranks, bool numbered,
+                                        bool recorded) {
+  std::vector<double> losses;
+  run_on_threads(ranks, [&](Communicator& comm) {
+    TestRank rank(comm, c);
+    Trainer trainer(rank.context, *rank.ops, c, make_plan(c, ranks), true);
+    trainer.use_graphs(recorded);
+    const RecurringParts source(c, comm, numbered);
+    const PackingSource packing(source, trainer.embeddings());
+    Prefetcher batches(packing, 0, 12, 0, 1);
+    for (int step = 0; step < 12; ++step) {
+      const double loss =
+          step_ahead(trainer, step, false, c.routing.depth, [&] { return batches.next(); }).loss;
+      if (comm.rank() == 0) losses.push_back(loss);
+    }
+  });
+  return losses;
+}
+
+class RecurringBatches : public ::testing::TestWithParam<DeviceKind> {};
+INSTANTIATE_TEST_SUITE_P(All, RecurringBatches,
+                         ::testing::ValuesIn(cuda_device_count() > 0
+                                                 ? std::vector{DeviceKind::kCpu, DeviceKind::kCuda}
+                                                 : std::vector{DeviceKind::kCpu}),
+                         [](const auto& device) {
+                           return device.param == DeviceKind::kCpu ? "cpu" : "cuda";
+                         });
+
+TEST_P(RecurringBatches, TrainAlikeWhetherOrNotTheyAreKnownToRecur) {
+  const bool nccl = GetParam() == DeviceKind::kCuda && cuda_is_emulated();
+  if (nccl) ::setenv("NCCL_HOSTID", "of this rank", 1);
+  for (const int ranks : {1, 2}) {
+    for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
+      for (const int depth : {0, 2}) {
+        RunConfig c = odd_model();
+        c.device = GetParam();
+        c.routing.mode = mode;
+        c.routing.depth = depth;
+        if (GetParam() == DeviceKind::kCuda) c.comm = nccl ? CommKind::kNccl : CommKind::kStaged;
+        const bool recorded = depth == 2;
+        EXPECT_EQ(losses_of_recurring(c, ranks, true, recorded),
+                  losses_of_recurring(c, ranks, false, recorded))
+            << ranks << " ranks, routing " << static_cast<int>(mode) << ", depth " << depth;
+      }
+    }
+  }
 }
 
 TEST_P(IdsOnADevice, MoreRanksThanSamplesTrainAlikeInBothModes) {
