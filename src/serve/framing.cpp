@@ -32,7 +32,6 @@ Framing framing_of(int version, std::span<const HeaderField> fields) {
       return refuse("several Host");
     }
   }
-  if (version == 11 && hosts == 0) return refuse("no Host");
   if (coding != nullptr) {
     if (length != nullptr) return refuse("Content-Length beside Transfer-Encoding");
     if (version < 11) return refuse("Transfer-Encoding in HTTP/1.0");

@@ -63,7 +63,7 @@ TEST_F(HostileClients, ABodyInALaterPacketIsNoRequest) {
   std::this_thread::sleep_for(milliseconds(30));
   client.send(kGet);
   EXPECT_THAT(client.receive("/first"), HasSubstr("200 OK"));
-  client.send("GET /third HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  client.send("GET /third HTTP/1.1\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(client.receive_all(), HasSubstr("/third 0"));
   EXPECT_EQ(answered_, 2);
 }
@@ -105,8 +105,7 @@ TEST_F(HostileClients, MoreClientsAtOnceThanConnectionsAreAllAnswered) {
     clients.emplace_back([&] {
       Socket client(port_);
       if (!client.connected()) return;
-      if (!client.try_send(
-              "POST /p HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"))
+      if (!client.try_send("POST /p HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"))
         return;
       if (client.try_send("ab") && client.receive_all().ends_with("/p 2")) ++good;
     });
@@ -175,8 +174,7 @@ TEST_F(HostileClients, AClientThatReadsNoAnswerDoesNotHoldUpTheEnd) {
   start();
   Socket client(port_);
   std::string many;
-  for (int i = 0; i < 4000; ++i)
-    many += "GET /" + std::string(8000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n";
+  for (int i = 0; i < 4000; ++i) many += "GET /" + std::string(8000, 'a') + " HTTP/1.1\r\n\r\n";
   std::thread writes([&] { client.try_send(many); });
   while (answered_ < 100) std::this_thread::sleep_for(milliseconds(5));
   stop();
@@ -205,7 +203,7 @@ TEST_F(HostileClients, AConnectionEndsAfterItsRequests) {
 TEST_F(HostileClients, AClientMayWaitForContinueBeforeItSendsTheBody) {
   start();
   Socket client(port_);
-  client.send("POST /p HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  client.send("POST /p HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_EQ(client.receive("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   client.send("ab");
   EXPECT_THAT(client.receive("/p 2"), HasSubstr("200 OK"));
