@@ -10,7 +10,6 @@
 #include "dlrm/device/device.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/run.h"
-#include "dlrm/train/step_ahead.h"
 #include "dlrm/train/trainer.h"
 
 #include "train/run/packing_source.h"
@@ -136,8 +135,7 @@ std::vector<double> losses_of_recurring(const RunConfig& c, int ranks, bool numb
     const PackingSource packing(source, trainer.embeddings());
     Prefetcher batches(packing, 0, 12, 0, 1);
     for (int step = 0; step < 12; ++step) {
-      const double loss =
-          step_ahead(trainer, step, false, c.routing.depth, [&] { return batches.next(); }).loss;
+      const double loss = trainer.step(step, false, [&] { return batches.next(); }).loss;
       if (comm.rank() == 0) losses.push_back(loss);
     }
   });
