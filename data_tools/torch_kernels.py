@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times PyTorch's operations for comparison with `dlrm-bench kernels`.
 
-usage: torch_kernels.py KERNELS.json [--seconds S] [--output OUT.json]
+usage: torch_kernels.py KERNELS.jsonl [--seconds S] [--output OUT.json]
 
-Sizes, operations and the kind of device come from the JSON that `dlrm-bench kernels --output` wrote.
+Sizes, operations and the kind of device come from the file that `dlrm-bench kernels --output` wrote.
 Operations without an equivalent in PyTorch are left out. The exit code is 2 if PyTorch, or its GPU,
 is missing.
 """
@@ -188,7 +188,7 @@ def dense(sizes, device):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kernels", help="JSON of dlrm-bench kernels")
+    parser.add_argument("kernels", help="JSON lines of dlrm-bench kernels")
     parser.add_argument("--seconds", type=float, default=0.2, help="time spent on each figure")
     parser.add_argument("--output", help="write JSON here")
     arguments = parser.parse_args()
@@ -196,13 +196,14 @@ def main():
         print("torch_kernels.py: PyTorch is not installed", file=sys.stderr)
         return 2
     with open(arguments.kernels, encoding="utf-8") as file:
-        ours = json.load(file)
+        lines = [json.loads(line) for line in file]
+    ours = lines[0]
     device = "cuda" if ours["device"].startswith("cuda") else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         print("torch_kernels.py: PyTorch sees no GPU", file=sys.stderr)
         return 2
     torch.backends.cuda.matmul.allow_tf32 = True
-    asked = {row["name"]: row["milliseconds"] for row in ours["kernels"]}
+    asked = {row["name"]: row["milliseconds"] for row in lines if "name" in row}
     groups = {"lookup": lookups, "group and update": updates, "dot": dots, "cross ": crosses,
               "linear": linears, "": dense}
     clock = Clock(device, arguments.seconds)

@@ -46,8 +46,9 @@ class Run:
             raise Failure(f"{what}: exit code {self.code}: {self.last_line()}")
 
 
-def run_command(command, log, limit, cwd, env, limit_is="limit", silence=None):
-    """Runs in a session of its own. `silence`: seconds without output after which it counts as hung."""
+def run_command(command, log, limit, cwd, env, limit_is="limit", silence=None, watch=None):
+    """Runs in a session of its own. `silence`: seconds without output after which it counts as hung.
+    `watch` is called again and again while it runs, and once afterwards."""
     begin = time.monotonic()
     with open(log, "w", encoding="utf-8") as file:
         try:
@@ -57,16 +58,20 @@ def run_command(command, log, limit, cwd, env, limit_is="limit", silence=None):
             raise Skip(f"{command[0]} is not installed") from None
         ended_by = None
         try:
-            ended_by = wait_for(process, begin, limit, limit_is, log, silence)
+            ended_by = wait_for(process, begin, limit, limit_is, log, silence, watch)
         finally:
             end_session(process, gently=ended_by is not None and os.path.basename(command[0]) == "mpirun")
+    if watch:
+        watch()
     return Run(process.returncode, time.monotonic() - begin, ended_by, log)
 
 
-def wait_for(process, begin, limit, limit_is, log, silence):
+def wait_for(process, begin, limit, limit_is, log, silence, watch):
     """None if it ended by itself."""
     pause = 0.005
     while process.poll() is None:
+        if watch:
+            watch()
         now = time.monotonic()
         if now - begin > limit:
             return limit_is
@@ -103,10 +108,10 @@ def end_session(process, gently):
     if gently and process.poll() is None:
         send(process.pid, signal.SIGTERM)
         try:
-            process.wait(timeout=5)
+            process.wait(timeout=3)
         except subprocess.TimeoutExpired:
             pass
-    for _ in range(100):
+    for _ in range(60):
         left = members(process.pid)
         if not left:
             break
@@ -115,7 +120,7 @@ def end_session(process, gently):
         process.poll()
         time.sleep(0.05)
     try:
-        process.wait(timeout=10)
+        process.wait(timeout=3)
     except subprocess.TimeoutExpired:
         process.returncode = -9  # in the kernel's hands: the driver has not let it go
 

@@ -4,25 +4,31 @@ import glob
 import os
 import re
 import shutil
-import subprocess
+import tempfile
+
+from commands import Skip, run_command
 
 PYTHON_PATHS = "import site, sys; print(*sys.path, *site.getsitepackages(), sep='\\n')"
+SECONDS = 10  # for a short command
 AT_RUN_TIME = ("libnccl.so.2",)  # loaded by name, so that ldd does not tell
 
 
 def answer(command, env=None):
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20,
-                              env={**os.environ, **(env or {})})
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    """What a short command prints, or nothing if it fails, hangs or is missing."""
+    with tempfile.NamedTemporaryFile() as log:
+        try:
+            run = run_command(command, log.name, SECONDS, "/", {**os.environ, **(env or {})})
+        except (Skip, OSError):
+            return ""
+        return run.text().strip() if run.code == 0 else ""
 
 
 def missing(programs, env):
+    """What the loader itself does not find."""
     names = set()
     for program in programs:
-        names.update(re.findall(r"^\s*(\S+) => not found", answer(["ldd", program], env), re.M))
+        said = answer([program], {**env, "LD_TRACE_LOADED_OBJECTS": "1"})
+        names.update(re.findall(r"^\s*(\S+) => not found", said, re.M))
     return names
 
 
@@ -53,7 +59,8 @@ def bundled_mpi(bin_dir):
     home = os.path.join(os.path.dirname(bin_dir), "mpi")
     if not os.access(os.path.join(home, "bin", "mpirun"), os.X_OK):
         return {}
-    env = {"OPAL_PREFIX": home, "PATH": os.path.join(home, "bin") + ":" + os.environ.get("PATH", "/usr/bin:/bin")}
+    # All ranks are here, so neither ssh nor rsh is looked for.
+    env = {"OPAL_PREFIX": home, "OMPI_MCA_plm": "isolated", "PATH": os.path.join(home, "bin") + ":" + os.environ.get("PATH", "/usr/bin:/bin")}
     for pmix in glob.glob(os.path.join(home, "lib*", "**", "pmix2"), recursive=True)[:1]:
         env["PMIX_INSTALL_PREFIX"] = pmix
     return env

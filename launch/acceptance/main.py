@@ -2,32 +2,42 @@
 import argparse
 import os
 import shlex
+import shutil
 import signal
 import sys
+import tempfile
 
-import benchmarks
+import archive
 import libraries
-import proofs
+import plan
 import report
+import start
 from steps import Session, matches
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+# Of the seconds of a call: to end the last command, and to pack.
+AT_THE_END, PACKING = 20, 8
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="launch/gpu_acceptance.sh")
-    parser.add_argument("--bin")
-    parser.add_argument("--output", default="runs/acceptance")
+    call = parser.add_mutually_exclusive_group()
+    call.add_argument("--first", dest="call", action="store_const", const="first")
+    call.add_argument("--second", dest="call", action="store_const", const="second")
+    programs = parser.add_mutually_exclusive_group()
+    programs.add_argument("--bin")
+    programs.add_argument("--bundle")
+    parser.add_argument("--output")
     parser.add_argument("--scratch")
     parser.add_argument("--only", default="")
-    parser.add_argument("--skip", default="")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--merge", nargs="+", metavar="RECORD")
-    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--emulated", action="store_true")
     parser.add_argument("--seconds", type=float)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not options.call:
+        parser.error("--first or --second")
+    return options
 
 
 def fail(text):
@@ -35,81 +45,84 @@ def fail(text):
     sys.exit(2)
 
 
-def add_steps(session):
-    proofs.add(session)
-    benchmarks.add(session)
-    proofs.add_sanitizer(session)
-
-
-def all_steps(emulated, quick):
-    """(group, key, time limit in seconds, name) of each step, in order."""
+def listed(call):
+    """(key, time limit in seconds, name) of each step, in order."""
     found = []
 
     class Listing(Session):
-        def step(self, group, key, name, limit, body):
-            found.append((group, key, limit, name))
+        def step(self, key, name, limit, body):
+            found.append((key, limit, name))
 
-    listing = Listing(ROOT, "", "", 0, emulated, quick)
-    add_steps(listing)
+    plan.CALLS[call](Listing(ROOT, "", "", 0))
     return found
 
 
 def choice(options):
-    """A function of group and key that selects the steps to run."""
-    known = all_steps(options.emulated, options.quick)
-    only, without = ([word for word in text.split(",") if word] for text in (options.only, options.skip))
-    for word in only + without:
-        if not any(matches(word, group, key) for group, key, _, _ in known):
+    """A function of the key that selects the steps to run."""
+    known = [key for key, _, _ in listed(options.call)]
+    only = [word for word in options.only.split(",") if word]
+    for word in only:
+        if not any(matches(word, key) for key in known):
             fail(f"no step {word}; --list names them")
-
-    def wanted(group, key):
-        if any(matches(word, group, key) for word in without):
-            return False
-        return not only or any(matches(word, group, key) for word in only)
-
-    return wanted
+    return lambda key: not only or any(matches(word, key) for word in only)
 
 
-def merge(options, output):
-    try:
-        whole = report.joined([report.read(path) for path in options.merge])
-    except (OSError, ValueError, KeyError) as error:
-        fail(f"--merge: {error}")
-    report.write(output, *whole)
-    print(f"{output}/record.md: {report.counts(whole[1])}")
+def programs(options, scratch):
+    """(the folder of programs, the environment in which they start)."""
+    if options.bundle:
+        try:
+            archive.unpack(options.bundle, os.path.join(scratch, "bundle"))
+        except (OSError, EOFError, archive.tarfile.TarError, archive.lzma.LZMAError) as error:
+            fail(f"{options.bundle} cannot be unpacked: {error}")
+        bin_dir = os.path.join(scratch, "bundle", "bin")
+    else:
+        preset = "simt" if options.emulated else "cuda"
+        bin_dir = os.path.abspath(options.bin or os.path.join(ROOT, "build", preset, "bin"))
+        if not os.access(os.path.join(bin_dir, "dlrm-train"), os.X_OK):
+            fail(f"no dlrm-train in {bin_dir}: launch/build.sh {preset}, or --bin DIR, or --bundle FILE")
+    with open(os.path.join(HERE, "programs.txt"), encoding="utf-8") as file:
+        env, nowhere = libraries.path_for(bin_dir, file.read().split())
+    if nowhere:
+        fail(f"libraries are missing: {', '.join(nowhere)}: put them on LD_LIBRARY_PATH, or into a folder lib next to {bin_dir}")
+    return bin_dir, env
+
+
+def on_signals(what):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
+        signal.signal(number, what)
 
 
 def stop(*_):
+    """The record and the archive are still written, and nothing interrupts that."""
+    on_signals(signal.SIG_IGN)
     raise SystemExit(1)
 
 
-def run(options, bin_dir, output, wanted):
-    with open(os.path.join(HERE, "programs.txt"), encoding="utf-8") as file:
-        names = file.read().split()
-    env, nowhere = libraries.path_for(bin_dir, names)
-    if nowhere:
-        fail(f"libraries are missing: {', '.join(nowhere)}: put them on LD_LIBRARY_PATH, or into a folder lib next to {bin_dir}")
-    scratch = os.path.abspath(options.scratch) if options.scratch else output
-    os.makedirs(scratch, exist_ok=True)
-    session = Session(ROOT, bin_dir, scratch, options.seconds or (200 if options.quick else 540), options.emulated,
-                      options.quick, wanted)
-    session.env = env
+def run(options, output, scratch, wanted):
+    seconds = options.seconds or plan.LIMITS[options.call]
+    pace = seconds / plan.LIMITS[options.call]
+    session = Session(ROOT, "", scratch, seconds - pace * AT_THE_END, options.emulated, wanted, pace=pace)
+    on_signals(stop)
+    # What no step's limit has ended until then ends here.
+    signal.setitimer(signal.ITIMER_REAL, seconds - pace * (PACKING + 2))
+    if not options.emulated:
+        session.facts["card"] = start.card()
     head = report.describe(session, "launch/gpu_acceptance.sh " + " ".join(map(shlex.quote, sys.argv[1:])))
-    before = None
-    if options.only and os.path.exists(os.path.join(output, "record.json")):
-        before = report.read(os.path.join(output, "record.json"))
-        session.facts = before[2]
 
     def write():
-        new = (head, session.records, session.facts)
-        report.write(output, *(report.joined([before, new]) if before and report.alike(before[0], head) else new))
+        report.write(output, head, session.records, session.facts)
 
     session.changed = write
-    signal.signal(signal.SIGTERM, stop)
     try:
-        add_steps(session)
-    finally:
         write()
+        session.bin, session.env = programs(options, scratch)
+        head.update(report.build(session))
+        write()
+        plan.CALLS[options.call](session)
+    finally:
+        on_signals(signal.SIG_IGN)
+        write()
+        archive.pack(scratch, os.path.join(output, "logs.tar.gz"), pace * PACKING, [os.path.join(scratch, "bundle")])
     print(f"{output}/record.md: {report.counts(session.records)}")
     return 1 if any(record["status"] == "failed" for record in session.records) else 0
 
@@ -117,23 +130,22 @@ def run(options, bin_dir, output, wanted):
 def main():
     options = arguments()
     if options.list:
-        for group, key, limit, name in all_steps(options.emulated, options.quick):
-            print(f"{group:<10} {key:<28} at most {limit:>3} s   {name}")
-        return 0
-    output = os.path.abspath(options.output)
-    if options.merge:
-        os.makedirs(output, exist_ok=True)
-        merge(options, output)
+        for key, limit, name in listed(options.call):
+            print(f"{key:<28} at most {limit:>3} s   {name}")
         return 0
     wanted = choice(options)
-    preset = "simt" if options.emulated else "cuda"
-    bin_dir = os.path.abspath(options.bin or os.path.join(ROOT, "build", preset, "bin"))
-    if not os.access(os.path.join(bin_dir, "dlrm-train"), os.X_OK):
-        fail(f"no dlrm-train in {bin_dir}: launch/build.sh {preset}, or --bin DIR")
     if not options.emulated and not report.has_gpu():
         fail("nvidia-smi finds no GPU here; --emulated tests the script itself, with the preset simt")
+    output = os.path.abspath(options.output or os.path.join("runs/acceptance", options.call))
     os.makedirs(output, exist_ok=True)
-    return run(options, bin_dir, output, wanted)
+    if options.scratch:
+        os.makedirs(options.scratch, exist_ok=True)
+        return run(options, output, os.path.abspath(options.scratch), wanted)
+    scratch = tempfile.mkdtemp(prefix="gpu-acceptance-")
+    try:
+        return run(options, output, scratch, wanted)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 if __name__ == "__main__":

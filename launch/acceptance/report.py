@@ -7,7 +7,6 @@ import os
 import platform
 
 from libraries import answer
-from steps import merged
 
 STATUSES = ("passed", "below goal", "failed", "skipped", "cut short")
 
@@ -22,15 +21,17 @@ def processor():
 
 def describe(session, command):
     record = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-              "command": command, "emulated": session.emulated, "quick": session.quick,
-              "processor": processor(), "cpus": os.cpu_count()}
+              "command": command, "emulated": session.emulated, "processor": processor(), "cpus": os.cpu_count()}
     if session.emulated:
-        return {**record, "gpu": "none: the emulator", "driver": ""}
-    fields = answer(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
-    name, driver, memory = (((fields.splitlines() or [""])[0]).split(", ") + ["", "", ""])[:3]
-    version = answer([os.path.join(session.bin, "dlrm-train"), "--version"], session.env)
-    return {**record, "gpu": name, "driver": driver, "gpu_memory": memory, "gpus": len(fields.splitlines()),
-            "version": version, "program": fingerprint(os.path.join(session.bin, "dlrm-train")), "library_path": session.env.get("LD_LIBRARY_PATH", "")}
+        return {**record, "gpu": "none: the emulator"}
+    found = session.facts.get("card", {})
+    return {**record, "gpu": found.get("name", ""), "driver": found.get("driver_version", ""),
+            "gpu_memory": found.get("memory.total", "")}
+
+
+def build(session):
+    program = os.path.join(session.bin, "dlrm-train")
+    return {"version": answer([program, "--version"], session.env), "program": fingerprint(program)}
 
 
 def fingerprint(path):
@@ -44,35 +45,6 @@ def fingerprint(path):
 
 def has_gpu():
     return answer(["nvidia-smi", "-L"]).startswith("GPU 0") or bool(glob.glob("/dev/nvidia[0-9]*"))
-
-
-def alike(one, other):
-    return all(one.get(key) == other.get(key) for key in ("gpu", "driver", "version", "program", "emulated"))
-
-
-def read(path):
-    """(head, steps, facts) of a record.json."""
-    with open(path, encoding="utf-8") as file:
-        record = json.load(file)
-    at = list(record).index("steps")
-    return {key: record[key] for key in list(record)[:at]}, record["steps"], \
-        {key: record[key] for key in list(record)[at + 1:]}
-
-
-def joined(records):
-    """Merges records of the same GPU and build. Later ones override earlier ones."""
-    head, steps, facts = records[0]
-    for new_head, new_steps, new_facts in records[1:]:
-        if not alike(head, new_head):
-            raise ValueError("records of different GPUs or builds do not make one")
-        command = head["command"]
-        if new_head["command"] not in command.split("; "):
-            command += "; " + new_head["command"]
-        head = {**new_head, "command": command}
-        steps = merged(steps, new_steps)
-        runs = {**facts.get("runs", {}), **new_facts.get("runs", {})}
-        facts = {**facts, **new_facts, **({"runs": runs} if runs else {})}
-    return head, steps, facts
 
 
 def counts(steps):
@@ -97,10 +69,11 @@ def markdown(head, steps):
     if head["emulated"]:
         lines += ["Made by the emulator: it shows that the steps run. No figure here says anything of a GPU.", ""]
     lines += [f"- {key}: {value}" for key, value in head.items() if value not in ("", None)]
-    for group, title in (("proof", "Proofs"), ("benchmark", "Benchmarks")):
-        lines += ["", f"## {title}", "", "| step | what | measured | goal | met |", "|---|---|---|---|---|"]
-        for step in (step for step in steps if step["group"] == group):
-            lines += ["| " + " | ".join(map(cell, words)) + " |" for words in lines_of(step)]
+    lines += ["", "| step | what | measured | goal | met |", "|---|---|---|---|---|"]
+    for step in steps:
+        lines += ["| " + " | ".join(map(cell, words)) + " |" for words in lines_of(step)]
+    lines += ["", "## Steps", "", "| step | status | seconds | at most |", "|---|---|---|---|"]
+    lines += [f"| {step['key']} | {step['status']} | {step['seconds']:g} | {step['limit']:g} |" for step in steps]
     lines += ["", "## Commands", "", "```"]
     lines += [command for step in steps for command in step["commands"]]
     return "\n".join(lines + ["```", ""])

@@ -1,25 +1,27 @@
 """Steps, their measurements and verdicts. No step can lose the results of another."""
+import contextlib
 import os
 import shlex
 import time
 
 from commands import Failure, Skip, run_command
 
-LEAST = 5  # seconds; with less left no step begins
+LEAST = 4  # seconds; with less left no step begins
 TAIL = 15  # lines of a failed step's last log that the record keeps
 
 
 class Session:
     """Folders of programs and output, the steps to run, and the time left."""
 
-    def __init__(self, root, bin_dir, scratch, seconds, emulated=False, quick=False, wanted=None, changed=None):
+    def __init__(self, root, bin_dir, scratch, seconds, emulated=False, wanted=None, changed=None, pace=1.0):
         self.root, self.bin, self.scratch = root, bin_dir, scratch
-        self.emulated, self.quick = emulated, quick
-        self.wanted = wanted or (lambda group, key: True)
+        self.emulated = emulated
+        self.wanted = wanted or (lambda key: True)
         self.changed = changed or (lambda: None)  # called whenever there is more to write down
+        self.pace = pace  # all limits are multiplied by it
         self.env = {}
         self.end = time.monotonic() + seconds
-        self.limit_end = self.end
+        self.part_end = self.limit_end = self.end
         self.records = []
         self.last_run = None
         self.facts = {}  # what one step measured and another needs
@@ -36,33 +38,51 @@ class Session:
     def config(self, name):
         return os.path.join(self.root, "configs", name)
 
-    def run(self, name, command, env=None, silence=None):
-        """Runs a command within the rest of the step's limit. All processes that it started end with it."""
+    def path(self, name):
+        return os.path.join(self.scratch, name)
+
+    @contextlib.contextmanager
+    def part(self, seconds):
+        """The steps within take at most so long together."""
+        self.part_end = min(self.end, time.monotonic() + self.pace * seconds)
+        yield
+        self.part_end = self.end
+
+    def run(self, name, command, env=None, silence=None, limit=None, watch=None):
+        """Runs a command within the rest of the step's limit, or within `limit` seconds. All processes that it started end
+        with it."""
         words = [f"{key}={value}" for key, value in (env or {}).items()] + list(command)
         self.records[-1]["commands"].append(" ".join(shlex.quote(w) for w in words))
-        limit_is = "limit" if self.limit_end <= self.end else "session"
-        limit = max(1.0, min(self.limit_end, self.end) - time.monotonic())
+        end = self.limit_end if limit is None else min(self.limit_end, time.monotonic() + self.pace * limit)
+        limit_is = "limit" if end <= self.part_end else "session"
+        seconds = max(0.2, min(end, self.part_end) - time.monotonic())
         self.last_run = None
-        self.last_run = run_command(command, os.path.join(self.scratch, name + ".log"), limit, self.root,
-                                    {**os.environ, **self.env, **(env or {})}, limit_is, silence)
+        self.last_run = run_command(command, self.path(name + ".log"), seconds, self.root,
+                                    {**os.environ, **self.env, **(env or {})}, limit_is, silence, watch)
         return self.last_run
 
-    def step(self, group, key, name, limit, body):
+    def add(self, what, measured, goal="", met=None):
+        """Adds a row to the step that runs, and has it written down."""
+        self.records[-1]["rows"].append({"what": what, "measured": measured, "goal": goal, "met": met})
+        self.changed()
+
+    def step(self, key, name, limit, body):
         """body(session) gives rows (what, measured, goal, met), best one by one; raises Skip or Failure."""
-        if not self.wanted(group, key):
+        if not self.wanted(key):
             return
-        record = {"group": group, "key": key, "name": name, "status": "cut short", "detail": "", "rows": [],
-                  "commands": [], "seconds": 0}
+        record = {"key": key, "name": name, "status": "cut short", "detail": "", "rows": [], "commands": [],
+                  "seconds": 0, "limit": limit}
         self.records.append(record)
         self.last_run = None
         begin = time.monotonic()
-        self.limit_end = begin + limit
+        self.limit_end = begin + self.pace * limit
+        if self.limit_end - self.part_end < self.pace:  # alone in its part
+            self.limit_end = min(self.limit_end, self.part_end)
         try:
-            if self.left() < min(limit, LEAST):
+            if self.part_end - begin < self.pace * min(limit, LEAST):
                 raise Skip("no time was left")
             for row in body(self) or []:
-                record["rows"].append(dict(zip(("what", "measured", "goal", "met"), row)))
-                self.changed()
+                self.add(*row)
             missed = any(row["met"] is False for row in record["rows"])
             record["status"] = "below goal" if missed else "passed"
         except Skip as reason:
@@ -71,7 +91,8 @@ class Session:
             record.update(status="failed", detail=str(reason))
         except Exception as error:  # one step's surprise must not end the others
             record.update(status="failed", detail=f"{type(error).__name__}: {error}")
-        record["seconds"] = round(time.monotonic() - begin, 1)
+        finally:
+            record["seconds"] = round(time.monotonic() - begin, 1)
         if record["status"] == "failed" and self.last_run:
             record["log"] = self.last_run.last_lines(TAIL)
         words = "; ".join(f"{row['what']}: {row['measured']}" for row in record["rows"])
@@ -79,16 +100,6 @@ class Session:
         self.changed()
 
 
-def matches(word, group, key):
-    """`losses` selects losses-dot-sgd-fp32 and similar keys, `proof` selects the group."""
-    return word in (group, key) or key.startswith(word + "-")
-
-
-def merged(old, new):
-    """Merges the steps of two records. The newer counts, unless it has no result and the older has one."""
-    together = {step["key"]: step for step in old}
-    for step in new:
-        known = together.get(step["key"])
-        if not known or step["rows"] or step["status"] == "failed" or not known["rows"]:
-            together[step["key"]] = step
-    return list(together.values())
+def matches(word, key):
+    """`losses` selects losses-dot-sgd-fp32 and similar keys."""
+    return word == key or key.startswith(word + "-")

@@ -21,17 +21,17 @@ def finished(text):
     return results, running
 
 
-def suite(session, name, gtest_filter, wrapper=(), partial=False):
+def suite(session, name, gtest_filter, partial=False):
     """Runs the tests of the filter. After a failure the rest runs in a new process, because an error of a GPU persists.
     `partial`: if time runs out, the tests that have passed count."""
     program = session.program(name)
     passed, broken = set(), {}
     for start in range(MOST_STARTS):
         done = sorted(passed | set(broken))
-        flags = os.path.join(session.scratch, f"{name}-{start}.flags")
+        flags = session.path(f"{name}-{start}.flags")
         with open(flags, "w", encoding="utf-8") as file:
             file.write(f"--gtest_filter={gtest_filter}-{':'.join(done)}\n--gtest_fail_fast\n")
-        run = session.run(f"{name}-{start}", [*wrapper, program, f"--gtest_flagfile={flags}"], silence=SILENCE)
+        run = session.run(f"{name}-{start}", [program, f"--gtest_flagfile={flags}"], silence=SILENCE)
         results, running = finished(run.text())
         passed |= {test for test, good in results.items() if good}
         failed = [test for test, good in results.items() if not good]

@@ -42,13 +42,13 @@ def steady_rate(folder):
     return statistics.median(rates) if rates else None
 
 
-def train(session, name, config, values, device, ranks=1, env=None, wrapper=()):
-    """Returns (run, folder). mpirun starts the ranks. `wrapper` precedes the program."""
-    folder = os.path.join(session.scratch, name)
+def train(session, name, config, values, device, ranks=1, env=None, wrapper=(), options=(), limit=None):
+    """Returns (run, folder). mpirun starts the ranks. `wrapper` precedes the program, `options` follow the settings."""
+    folder = session.path(name)
     shutil.rmtree(folder, ignore_errors=True)
     command = [session.program("dlrm-train"), session.config(config), "--device", device,
-               *settings({**values, "output.directory": folder, "checkpoint.directory": folder + "/checkpoints"})]
+               *settings({**values, "output.directory": folder, "checkpoint.directory": folder + "/checkpoints"}), *options]
     command = list(wrapper) + command
     if ranks > 1:
         command = ["mpirun", "--quiet", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] + command
-    return session.run(name, command, env), folder
+    return session.run(name, command, env, limit=limit), folder

@@ -22,24 +22,14 @@ void fill(T& size, T value) {
 }
 
 /// The larger of the row's shares of its two limits.
-double share_of(const KernelRow& row, const KernelLimits& limits) {
-  const bool narrow = row.name.find("bf16") != std::string::npos;
-  const double flops = narrow && limits.flops_bf16 > 0 ? limits.flops_bf16 : limits.flops_fp32;
-  return std::max(row.bytes / limits.bytes_per_second, flops > 0 ? row.flops / flops : 0) /
-         row.seconds;
-}
-
-nlohmann::ordered_json json_of(const KernelRow& row) {
-  nlohmann::ordered_json object = {{"name", row.name},
-                                   {"shape", row.shape},
-                                   {"milliseconds", row.seconds * 1e3},
-                                   {"median_milliseconds", row.median * 1e3},
-                                   {"bytes", row.bytes},
-                                   {"gb_per_second", row.bytes / row.seconds * 1e-9}};
-  if (row.flops > 0) object["gflops"] = row.flops / row.seconds * 1e-9;
-  object["share"] = row.share;
-  if (row.goal > 0) object["goal"] = row.goal;
-  return object;
+double share_of(const KernelRow& row, KernelClock& clock) {
+  double seconds = row.bytes / clock.limits.bytes_per_second;
+  if (row.flops > 0) {
+    const bool narrow = row.name.find("bf16") != std::string::npos;
+    const DType type = narrow ? DType::kBFloat16 : DType::kFloat32;
+    seconds = std::max(seconds, row.flops / product_limit(clock, type));
+  }
+  return seconds / row.seconds;
 }
 
 std::shared_ptr<Device> device_for(const std::string& asked) {
@@ -102,11 +92,16 @@ KernelClock::Timing KernelClock::groups_of(const std::function<void()>& call) {
   return {seconds.front(), seconds[seconds.size() / 2]};
 }
 
-void KernelClock::time(KernelRow row, const std::function<void()>& call) {
+void KernelClock::time(KernelRow row, const std::function<void()>& call,
+                       const std::function<std::string()>& note) {
   if (!wants(row.name)) return;
   const Timing timing = timing_of(call);
   row.seconds = timing.best;
   row.median = timing.median;
+  if (note) row.note = note();
+  row.share = share_of(row, *this);
+  if (!device.runs_cuda()) row.goal = 0;
+  report(row_line(row));
   rows.push_back(std::move(row));
 }
 
@@ -126,15 +121,15 @@ KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const Kernel
   KernelResult result;
   result.device = device.describe();
   result.execution = ops.name();
-  result.limits = time_limits(clock);
+  clock.report(head_line(options, result));
+  time_copies(clock);
   time_lookups(clock);
   time_interactions(clock);
+  time_layers(clock);
   time_dense(clock);
+  if (options.sizes.variants) time_lookups_of_models(clock);
+  result.limits = clock.limits;
   result.rows = std::move(clock.rows);
-  for (KernelRow& row : result.rows) {
-    row.share = share_of(row, result.limits);
-    if (!device.runs_cuda()) row.goal = 0;
-  }
   return result;
 }
 
@@ -154,40 +149,48 @@ KernelResult time_kernels(KernelOptions& options) {
   return time_kernels(*device, *stream, *ops, options);
 }
 
-std::string to_json(const KernelOptions& options, const KernelResult& result) {
+KernelLine head_line(const KernelOptions& options, const KernelResult& result) {
   const KernelSizes& s = options.sizes;
   nlohmann::ordered_json object;
   object["device"] = result.device;
   object["execution"] = result.execution;
   object["processor"] = processor_name();
-  object["sizes"] = {{"batch", s.batch},     {"tables", s.tables},        {"rows", s.rows},
-                     {"hotness", s.hotness}, {"width", s.width},          {"features", s.features},
-                     {"matrix", s.matrix},   {"copied", s.copied},        {"layer", s.layer},
-                     {"crossed", s.crossed}, {"parameters", s.parameters}};
-  object["limits"] = {{"copy_gb_per_second", result.limits.bytes_per_second * 1e-9},
-                      {"gflops_fp32", result.limits.flops_fp32 * 1e-9},
-                      {"gflops_bf16", result.limits.flops_bf16 * 1e-9}};
-  object["kernels"] = nlohmann::ordered_json::array();
-  for (const KernelRow& row : result.rows) object["kernels"].push_back(json_of(row));
-  return object.dump(2) + "\n";
+  object["sizes"] = {{"batch", s.batch},     {"tables", s.tables}, {"rows", s.rows},
+                     {"hotness", s.hotness}, {"width", s.width},   {"features", s.features},
+                     {"matrix", s.matrix},   {"copied", s.copied}, {"layer", s.layer},
+                     {"crossed", s.crossed}, {"rank", s.rank},     {"parameters", s.parameters}};
+  return {fmt::format("{}\n{:<44} {:>26} {:>10} {:>10} {:>9} {:>9} {:>6} {:>5}", result.device,
+                      "operation", "shape", "ms", "median", "GB/s", "GFLOP/s", "share", "goal"),
+          object.dump()};
 }
 
-std::string to_table(const KernelResult& result) {
-  std::string text = fmt::format(
-      "{}\ncopy {:.1f} GB/s, products {:.0f} GFLOP/s in fp32, {:.0f} in bf16\n"
-      "{:<40} {:>26} {:>10} {:>10} {:>9} {:>9} {:>6} {:>5}\n",
-      result.device, result.limits.bytes_per_second * 1e-9, result.limits.flops_fp32 * 1e-9,
-      result.limits.flops_bf16 * 1e-9, "operation", "shape", "ms", "median", "GB/s", "GFLOP/s",
-      "share", "goal");
-  for (const KernelRow& row : result.rows) {
-    const std::string flops =
-        row.flops > 0 ? fmt::format("{:.0f}", row.flops / row.seconds * 1e-9) : "";
-    text += fmt::format("{:<40} {:>26} {:>10.4f} {:>10.4f} {:>9.1f} {:>9} {:>5.0f}% {:>5}\n",
-                        row.name, row.shape, row.seconds * 1e3, row.median * 1e3,
-                        row.bytes / row.seconds * 1e-9, flops, row.share * 100,
-                        row.goal > 0 ? fmt::format("{:.0f}%", row.goal * 100) : "");
-  }
-  return text;
+KernelLine limit_line(const std::string& name, double per_second, bool bytes) {
+  const double giga = per_second * 1e-9;
+  const nlohmann::ordered_json object = {{"limit", name},
+                                         {bytes ? "gb_per_second" : "gflops", giga}};
+  return {fmt::format("limit: {} {:.1f} {}", name, giga, bytes ? "GB/s" : "GFLOP/s"),
+          object.dump()};
+}
+
+KernelLine row_line(const KernelRow& row) {
+  nlohmann::ordered_json object = {{"name", row.name},
+                                   {"shape", row.shape},
+                                   {"milliseconds", row.seconds * 1e3},
+                                   {"median_milliseconds", row.median * 1e3},
+                                   {"bytes", row.bytes},
+                                   {"gb_per_second", row.bytes / row.seconds * 1e-9}};
+  if (row.flops > 0) object["gflops"] = row.flops / row.seconds * 1e-9;
+  object["share"] = row.share;
+  if (row.goal > 0) object["goal"] = row.goal;
+  if (!row.note.empty()) object["note"] = row.note;
+  const std::string flops =
+      row.flops > 0 ? fmt::format("{:.0f}", row.flops / row.seconds * 1e-9) : "";
+  return {fmt::format("{:<44} {:>26} {:>10.4f} {:>10.4f} {:>9.1f} {:>9} {:>5.0f}% {:>5}{}{}",
+                      row.name, row.shape, row.seconds * 1e3, row.median * 1e3,
+                      row.bytes / row.seconds * 1e-9, flops, row.share * 100,
+                      row.goal > 0 ? fmt::format("{:.0f}%", row.goal * 100) : "",
+                      row.note.empty() ? "" : "  ", row.note),
+          object.dump()};
 }
 
 }  // namespace dlrm::bench

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,19 @@ struct KernelSizes {
   int64_t copied = 0;      ///< bytes of the plain copy
   int64_t layer = 1024;    ///< inputs and outputs of the linear layer
   int64_t crossed = 3456;  ///< columns of the cross layer: MLPerf's 27 vectors of 128
+  int64_t rank = 512;      ///< of the cross layer's products
   int64_t parameters = 1 << 24;  ///< of dense updates: more than caches hold
   bool variants = true;          ///< also times lookups of other shapes, as real models have them
 
   void fill_for(const Device& device);
   /// Bytes of the largest arrays, over all operations.
   double bytes() const;
+};
+
+/// Something that has just been measured: for people, and as a JSON object. Both are one line.
+struct KernelLine {
+  std::string text;
+  std::string json;
 };
 
 struct KernelOptions {
@@ -36,6 +44,8 @@ struct KernelOptions {
   int threads = 1;              ///< of a CPU
   double memory_bytes = 0;      ///< of the machine, that is available
   bool tf32 = true;             ///< fp32 products of a GPU
+  /// Is called with every line as soon as it is known, so that a crash loses nothing before it.
+  std::function<void(const KernelLine&)> measured = {};
 };
 
 /// One timed operation. `share` is relative to the time that its tighter limit allows.
@@ -48,10 +58,11 @@ struct KernelRow {
   double flops = 0;    ///< if products are the limit, otherwise 0
   double share = 0;    ///< of the limit; set once the limit is known
   double goal = 0;     ///< share expected of a GPU, or 0
+  std::string note;    ///< what the library refused
 };
 
 /// Limits of the device: the rate of a copy between two of its arrays (bytes read and written), and
-/// the rate of square products.
+/// the rate of square products, which is 0 until a row needs it.
 struct KernelLimits {
   double bytes_per_second = 0;
   double flops_fp32 = 0;
@@ -72,7 +83,8 @@ KernelResult time_kernels(KernelOptions& options);
 /// the device supports graphs. `ops` computes on `stream`.
 KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const KernelOptions& options);
 
-std::string to_json(const KernelOptions& options, const KernelResult& result);
-std::string to_table(const KernelResult& result);
+KernelLine head_line(const KernelOptions& options, const KernelResult& result);
+KernelLine limit_line(const std::string& name, double per_second, bool bytes);
+KernelLine row_line(const KernelRow& row);
 
 }  // namespace dlrm::bench

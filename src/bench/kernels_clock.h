@@ -26,8 +26,13 @@ class KernelClock {
   double seconds_of(const std::function<void()>& call) { return timing_of(call).best; }
   /// True if a row of this name was requested.
   bool wants(std::string_view name) const { return name.find(options.only) != std::string::npos; }
-  /// Times `call` and adds a row if it was requested.
-  void time(KernelRow row, const std::function<void()>& call);
+  /// Times `call`, and adds and reports a row, if it was requested. `note` tells what the call did.
+  void time(KernelRow row, const std::function<void()>& call,
+            const std::function<std::string()>& note = {});
+
+  void report(const KernelLine& line) const {
+    if (options.measured) options.measured(line);
+  }
 
   /// Device memory with these values.
   template <class T>
@@ -46,16 +51,22 @@ class KernelClock {
   Stream& stream;
   Ops& ops;
   const KernelOptions& options;
+  KernelLimits limits;
   std::vector<KernelRow> rows;
 
  private:
   Timing groups_of(const std::function<void()>& call);
 };
 
+/// Measures a limit, and reports it. The plain products are measured when a row needs them.
+void time_copies(KernelClock& clock);
+double product_limit(KernelClock& clock, DType type);
+
 /// The groups of operations; one for each file kernels_*.cpp.
-KernelLimits time_limits(KernelClock& clock);
 void time_lookups(KernelClock& clock);
+void time_lookups_of_models(KernelClock& clock);
 void time_interactions(KernelClock& clock);
+void time_layers(KernelClock& clock);
 void time_dense(KernelClock& clock);
 
 }  // namespace dlrm::bench

@@ -1,69 +1,10 @@
-// Linear layers, loss, movement and updates of dense parameters.
-#include <utility>
-
+// Loss, movement and updates of dense parameters.
 #include <fmt/format.h>
 
 #include "kernels_clock.h"
 
 namespace dlrm::bench {
 namespace {
-
-void time_linear(KernelClock& clock, DType type) {
-  const int64_t b = clock.options.sizes.batch, n = clock.options.sizes.layer;
-  const std::string name = fmt::format("linear {}", name_of(type));
-  if (!clock.wants(name + " forward, relu") && !clock.wants(name + " backward, relu")) return;
-  const Array<char> x = clock.numbers(b, n, type, "activations");
-  const Array<char> w = clock.numbers(n, n, type, "weights");
-  const Array<char> y = clock.numbers(b, n, type, "activations");
-  const Array<char> dy = clock.numbers(b, n, type, "gradients");
-  const Array<char> dx = clock.numbers(b, n, type, "gradients");
-  const Array<char> dw = clock.numbers(n, n, DType::kFloat32, "weight gradients");
-  const Array<char> bias = clock.numbers(2, n, DType::kFloat32, "bias");
-  auto* biases = reinterpret_cast<float*>(bias.data());
-  LinearBackward g;
-  g.act = Activation::kRelu;
-  g.x = {x.data(), type, b, n};
-  g.w = {w.data(), type, n, n};
-  g.y = {y.data(), type, b, n};
-  g.dy = {dy.data(), type, b, n};
-  g.dx = {dx.data(), type, b, n};
-  g.dw = {reinterpret_cast<float*>(dw.data()), n, n};
-  g.dbias = {biases + n, static_cast<size_t>(n)};
-  KernelRow row;
-  row.shape = fmt::format("{} x {} x {}", b, n, n);
-  row.flops = 2.0 * static_cast<double>(b * n * n);
-  row.name = name + " forward, relu";
-  clock.time(row, [&] {
-    clock.ops.linear_forward(g.x, g.w, {biases, static_cast<size_t>(n)}, g.act, g.y, {});
-  });
-  row.flops *= 2;
-  row.name = name + " backward, relu";
-  clock.time(row, [&] { clock.ops.run(g); });
-}
-
-/// Weight gradients dw = dzᵀ x of layers as small as DLRM's, summed over the whole batch.
-void time_weight_gradients(KernelClock& clock) {
-  const int64_t b = clock.options.sizes.batch;
-  const std::pair<int64_t, int64_t> layers[] = {
-      {512, 13}, {256, 512}, {128, 256}, {1024, 479}, {1, 256}};
-  for (const auto& [out, in] : layers) {
-    KernelRow row{.name = fmt::format("linear bf16 weight gradient, {} to {}", in, out),
-                  .shape = fmt::format("{} x {} x {}", out, in, b)};
-    if (!clock.wants(row.name)) continue;
-    const int64_t stride = (in + 7) / 8 * 8;  // models pad rows to a multiple of 8
-    const Array<char> x = clock.numbers(b, stride, DType::kBFloat16, "activations");
-    const Array<char> dz = clock.numbers(b, out, DType::kBFloat16, "gradients");
-    const Array<float> dw(clock.device, static_cast<size_t>(out * in), "weight gradients");
-    const Array<float> dbias(clock.device, static_cast<size_t>(out), "bias gradients");
-    row.bytes = 2.0 * static_cast<double>(b * (in + out)) + 4.0 * static_cast<double>(out * in);
-    row.flops = 2.0 * static_cast<double>(b * in * out);
-    clock.time(row, [&] {
-      clock.ops.linear_backward_weight({dz.data(), DType::kBFloat16, b, out},
-                                       {x.data(), DType::kBFloat16, b, in, stride},
-                                       {dw.data(), out, in}, dbias.view());
-    });
-  }
-}
 
 void time_loss(KernelClock& clock) {
   const int64_t b = clock.options.sizes.batch;
@@ -183,9 +124,6 @@ void time_initialisation(KernelClock& clock) {
 }  // namespace
 
 void time_dense(KernelClock& clock) {
-  time_linear(clock, DType::kBFloat16);
-  time_linear(clock, DType::kFloat32);
-  time_weight_gradients(clock);
   time_loss(clock);
   time_blocks(clock);
   time_movement(clock);

@@ -15,7 +15,6 @@ double copy_rate(KernelClock& clock) {
   return 2 * static_cast<double>(bytes) / seconds;
 }
 
-/// A product without bias or activation is the library's own.
 double product_rate(KernelClock& clock, DType type) {
   const int64_t n = clock.options.sizes.matrix;
   const Array<char> x = clock.numbers(n, n, type, "a factor");
@@ -46,13 +45,21 @@ void time_link(KernelClock& clock) {
 
 }  // namespace
 
-KernelLimits time_limits(KernelClock& clock) {
-  KernelLimits limits;
-  limits.bytes_per_second = copy_rate(clock);
-  limits.flops_fp32 = product_rate(clock, DType::kFloat32);
-  limits.flops_bf16 = product_rate(clock, DType::kBFloat16);
+void time_copies(KernelClock& clock) {
+  clock.limits.bytes_per_second = copy_rate(clock);
+  clock.report(limit_line("copy", clock.limits.bytes_per_second, true));
   time_link(clock);
-  return limits;
+}
+
+/// A product without bias or activation is the library's own.
+double product_limit(KernelClock& clock, DType type) {
+  const bool narrow = type == DType::kBFloat16;
+  double& limit = narrow ? clock.limits.flops_bf16 : clock.limits.flops_fp32;
+  if (limit == 0) {
+    limit = product_rate(clock, type);
+    clock.report(limit_line(narrow ? "product bf16" : "product fp32", limit, false));
+  }
+  return limit;
 }
 
 }  // namespace dlrm::bench

@@ -214,22 +214,21 @@ void time_update(KernelClock& clock, const Shape& s, const std::string& law, con
   });
 }
 
-/// The requested sizes, then sizes of models: bags of one id (DLE), bags of 1 to 100 at a small
-/// batch (MLPerf DLRM-DCNv2), narrow rows (DE), and tables larger than the GPU's TLB covers.
-std::vector<Shape> shapes_for(const KernelClock& clock) {
+/// Sizes of models: bags of one id (DLE), bags of 1 to 100 at a small batch (MLPerf DLRM-DCNv2),
+/// narrow rows (DE), and tables larger than the GPU's TLB covers.
+std::vector<Shape> shapes_of_models(const KernelClock& clock) {
   const KernelSizes& s = clock.options.sizes;
   const auto tables = static_cast<size_t>(s.tables);
   const std::vector<int64_t> hot(tables, s.hotness);
-  std::vector<Shape> shapes = {{"", s.batch, s.rows, s.width, hot}};
-  if (!s.variants) return shapes;
-  shapes.push_back({", one a bag", s.batch, s.rows, s.width, std::vector<int64_t>(tables, 1)});
-  shapes.push_back({", mixed bags",
-                    std::max<int64_t>(1, s.batch * 27 / 256),
-                    s.rows,
-                    s.width,
-                    {3, 2, 1, 2, 6, 100, 27, 10}});
-  shapes.push_back({", 16 wide", s.batch, s.rows, 16, hot});
-  shapes.push_back({", 8 wide", s.batch, s.rows, 8, hot});
+  std::vector<Shape> shapes = {
+      {", one a bag", s.batch, s.rows, s.width, std::vector<int64_t>(tables, 1)},
+      {", mixed bags",
+       std::max<int64_t>(1, s.batch * 27 / 256),
+       s.rows,
+       s.width,
+       {3, 2, 1, 2, 6, 100, 27, 10}},
+      {", 16 wide", s.batch, s.rows, 16, hot},
+      {", 8 wide", s.batch, s.rows, 8, hot}};
   const int64_t row_bytes = s.tables * s.width * 4;
   const auto free = static_cast<double>(clock.device.available_bytes());
   if (free > 1.15 * kLargeBytes) {
@@ -238,24 +237,30 @@ std::vector<Shape> shapes_for(const KernelClock& clock) {
   return shapes;
 }
 
+void time_shape(KernelClock& clock, const Shape& shape) {
+  const std::vector<std::pair<std::string, double>> laws = {{"uniform", 0}, {"zipf", kZipf}};
+  for (const auto& [law, alpha] : laws) {
+    const auto wanted = [&](const char* work) { return clock.wants(row_name(work, law, shape)); };
+    if (std::none_of(std::begin(kWorks), std::end(kWorks), wanted)) continue;
+    const Ids ids = draw(clock, shape, alpha);
+    // Ids of a power law must be no slower than uniform ids, which move more bytes.
+    const bool goals = shape.name.empty() && alpha == 0;
+    time_lookup(clock, shape, DType::kFloat32, law, ids, goals ? 0.8 : 0);
+    time_lookup(clock, shape, DType::kBFloat16, law, ids, 0);
+    if (shape.name != kLarge) time_update(clock, shape, law, ids, goals ? 0.7 : 0);
+  }
+}
+
 }  // namespace
 
 void time_lookups(KernelClock& clock) {
-  const std::vector<std::pair<std::string, double>> laws = {{"uniform", 0}, {"zipf", kZipf}};
-  for (const Shape& shape : shapes_for(clock)) {
-    const bool asked = shape.name.empty();
-    const bool large = shape.name == kLarge;
-    for (const auto& [law, alpha] : laws) {
-      const auto wanted = [&](const char* work) { return clock.wants(row_name(work, law, shape)); };
-      if (std::none_of(std::begin(kWorks), std::end(kWorks), wanted)) continue;
-      const Ids ids = draw(clock, shape, alpha);
-      // Ids of a power law must be no slower than uniform ids, which move more bytes.
-      const bool goals = asked && alpha == 0;
-      time_lookup(clock, shape, DType::kFloat32, law, ids, goals ? 0.8 : 0);
-      time_lookup(clock, shape, DType::kBFloat16, law, ids, 0);
-      if (!large) time_update(clock, shape, law, ids, goals ? 0.7 : 0);
-    }
-  }
+  const KernelSizes& s = clock.options.sizes;
+  time_shape(clock, {"", s.batch, s.rows, s.width,
+                     std::vector<int64_t>(static_cast<size_t>(s.tables), s.hotness)});
+}
+
+void time_lookups_of_models(KernelClock& clock) {
+  for (const Shape& shape : shapes_of_models(clock)) time_shape(clock, shape);
 }
 
 }  // namespace dlrm::bench

@@ -27,7 +27,7 @@ KernelSizes no_sizes() {
 KernelSizes small_sizes() {
   KernelSizes s;
   s.batch = 24, s.tables = 2, s.rows = 50, s.hotness = 3, s.width = 8, s.features = 5;
-  s.matrix = 16, s.copied = 4096, s.layer = 16, s.crossed = 40, s.parameters = 1000;
+  s.matrix = 16, s.copied = 4096, s.layer = 16, s.crossed = 40, s.rank = 8, s.parameters = 1000;
   return s;
 }
 
@@ -141,6 +141,12 @@ TEST(KernelRows, CountTheOperationsOfProducts) {
   EXPECT_EQ(rows.at("linear fp32 forward, relu").flops, 2 * 24 * 16 * 16);
   EXPECT_EQ(rows.at("linear bf16 backward, relu").flops, 4 * 24 * 16 * 16);
   EXPECT_EQ(rows.at("linear bf16 weight gradient, 13 to 512").flops, 2 * 24 * 13 * 512);
+  EXPECT_EQ(rows.at("linear fp32 forward, bias and a matrix added").flops, 2 * 24 * 16 * 16);
+  for (const char* pass :
+       {"down forward", "down input backward, added", "down weight gradient", "up forward, added",
+        "up input backward", "up weight and bias gradient"}) {
+    EXPECT_EQ(rows.at(std::string("cross layer bf16 ") + pass).flops, 2 * 20 * 40 * 8) << pass;
+  }
   EXPECT_EQ(rows.at("dot fp32 forward").flops, 0);
 }
 
@@ -173,6 +179,7 @@ TEST(KernelRows, TellTheirShapes) {
   EXPECT_EQ(rows.at("cross bf16 input backward").shape, "3 x 24 x 40");
   EXPECT_EQ(rows.at("average pool forward").shape, "24 x 40 / 7");
   EXPECT_EQ(rows.at("linear fp32 forward, relu").shape, "24 x 16 x 16");
+  EXPECT_EQ(rows.at("cross layer bf16 up forward, added").shape, "20 x 8 x 40");
   EXPECT_EQ(rows.at("linear bf16 weight gradient, 13 to 512").shape, "512 x 13 x 24");
   EXPECT_EQ(rows.at("cross-entropy").shape, "24");
   EXPECT_EQ(rows.at("copy blocks").shape, "5 of 24 x 8");
@@ -222,19 +229,6 @@ TEST(KernelClock, GivesTheBestGroupAndTheMedianOfThree) {
   EXPECT_GE(timing.best, 0.030);
   EXPECT_GE(timing.median, 0.080);
   EXPECT_GE(timing.median, timing.best);
-}
-
-KernelResult a_result() {
-  KernelResult result;
-  result.device = "cpu: some";
-  result.execution = "cpu avx2";
-  result.limits = {20e9, 300e9, 400e9};
-  KernelRow row{.name = "dot", .shape = "2 x 3"};
-  row.seconds = 0.002, row.median = 0.004, row.bytes = 8e6, row.flops = 6e8, row.share = 0.5;
-  result.rows.push_back(row);
-  row.name = "copy", row.flops = 0, row.goal = 0.75;
-  result.rows.push_back(row);
-  return result;
 }
 
 TEST(KernelClock, LaunchesAShortCallOfAGpuAsAGraph) {
@@ -348,21 +342,68 @@ TEST(KernelRows, OfOneNameNeedNoOther) {
   }
 }
 
-TEST(KernelReport, HasEveryField) {
+TEST(KernelRows, OfAGpuTimeReluMasksAsTrainingUsesThem) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const auto device = make_cuda_device(0);
+  const auto stream = device->make_stream();
+  const auto ops = make_cuda_ops(*device, *stream, {});
   KernelOptions options;
   options.sizes = small_sizes();
-  const json all = json::parse(to_json(options, a_result()));
-  EXPECT_EQ(all["device"], "cpu: some");
-  EXPECT_EQ(all["execution"], "cpu avx2");
+  options.sizes.variants = false;
+  options.seconds = 0;
+  options.only = "mask";
+  const auto rows = time_kernels(*device, *stream, *ops, options).rows;
+  std::vector<std::string> names;
+  for (const KernelRow& row : rows) {
+    names.push_back(row.name);
+    EXPECT_EQ(row.flops, 2 * 24 * 16 * 16) << row.name;
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("linear bf16 forward, relu and its mask",
+                                            "linear bf16 input backward through a relu mask",
+                                            "linear fp32 forward, relu and its mask",
+                                            "linear fp32 input backward through a relu mask"));
+}
+
+TEST(KernelLines, AreReportedAsSoonAsTheyAreKnown) {
+  Cpu cpu;
+  KernelOptions options;
+  options.sizes = small_sizes();
+  options.seconds = 0;
+  options.only = "dot bf16";
+  std::vector<json> lines;
+  options.measured = [&](const KernelLine& line) {
+    lines.push_back(json::parse(line.json));
+    if (lines.size() == 3) throw run_error("a crash");
+  };
+  EXPECT_THROW(time_kernels(*cpu.device, *cpu.stream, *cpu.ops, options), Error);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["sizes"]["batch"], 24);
+  EXPECT_EQ(lines[1]["limit"], "copy");
+  EXPECT_EQ(lines[2]["name"], "dot bf16 forward");
+}
+
+TEST(KernelLines, HaveEveryField) {
+  KernelOptions options;
+  options.sizes = small_sizes();
+  const json head =
+      json::parse(head_line(options, {.device = "cpu: some", .execution = "cpu avx2"}).json);
+  EXPECT_EQ(head["device"], "cpu: some");
+  EXPECT_EQ(head["execution"], "cpu avx2");
   EXPECT_EQ(
-      all["sizes"],
+      head["sizes"],
       json::parse(R"({"batch": 24, "tables": 2, "rows": 50, "hotness": 3, "width": 8, "features": 5,
                                           "matrix": 16, "copied": 4096, "layer": 16, "crossed": 40,
-                                          "parameters": 1000})"));
-  EXPECT_DOUBLE_EQ(all["limits"]["copy_gb_per_second"].get<double>(), 20);
-  EXPECT_DOUBLE_EQ(all["limits"]["gflops_fp32"].get<double>(), 300);
-  EXPECT_DOUBLE_EQ(all["limits"]["gflops_bf16"].get<double>(), 400);
-  const json &dot = all["kernels"].at(0), &copy = all["kernels"].at(1);
+                                          "rank": 8, "parameters": 1000})"));
+  const json copied = json::parse(limit_line("copy", 20e9, true).json);
+  EXPECT_DOUBLE_EQ(copied["gb_per_second"].get<double>(), 20);
+  const json product = json::parse(limit_line("product bf16", 400e9, false).json);
+  EXPECT_EQ(product["limit"], "product bf16");
+  EXPECT_DOUBLE_EQ(product["gflops"].get<double>(), 400);
+  KernelRow row{.name = "dot", .shape = "2 x 3"};
+  row.seconds = 0.002, row.median = 0.004, row.bytes = 8e6, row.flops = 6e8, row.share = 0.5;
+  const json dot = json::parse(row_line(row).json);
+  row.name = "copy", row.flops = 0, row.goal = 0.75, row.note = "refused";
+  const json copy = json::parse(row_line(row).json);
   EXPECT_EQ(dot["name"], "dot");
   EXPECT_EQ(dot["shape"], "2 x 3");
   EXPECT_EQ(dot["milliseconds"], 2);
@@ -372,6 +413,8 @@ TEST(KernelReport, HasEveryField) {
   EXPECT_DOUBLE_EQ(dot["gflops"].get<double>(), 300);
   EXPECT_EQ(dot["share"], 0.5);
   EXPECT_FALSE(dot.contains("goal"));
+  EXPECT_FALSE(dot.contains("note"));
+  EXPECT_EQ(copy["note"], "refused");
   EXPECT_FALSE(copy.contains("gflops"));
   EXPECT_EQ(copy["goal"], 0.75);
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""DLRM in PyTorch on the CPU, timed: compare.py compares dlrm-train with it.
+"""DLRM in PyTorch, timed: compare.py and launch/acceptance compare dlrm-train with it.
 
-    pytorch_dlrm.py CONFIG --batch 8,128 --threads 1,2 [--seconds 2]
+    pytorch_dlrm.py CONFIG --batch 8,128 --threads 1,2 [--seconds 2] [--device cuda]
     pytorch_dlrm.py CONFIG --serve      requests on stdin, one JSON object a line: {"batch", "threads", "seconds"}
 
 Prints a JSON line for each measurement. One nn.EmbeddingBag(sparse=True) a table, dot interaction, BCE with
 logits, SGD; the shapes are those of the config. Ids are uniform. Every step trains on a batch of its own, made
-before the clock starts.
+before the clock starts. On a GPU fp32 products may use TF32.
 """
 import argparse
 import ctypes
@@ -61,10 +61,12 @@ def set_threads(threads):
 
 
 class Peer:
-    def __init__(self, shapes):
+    def __init__(self, shapes, device="cpu"):
         torch.manual_seed(1)
-        self.shapes = shapes
-        self.model = Dlrm(shapes)
+        self.shapes, self.device = shapes, device
+        self.finish = torch.cuda.synchronize if device == "cuda" else lambda: None
+        torch.backends.cuda.matmul.allow_tf32 = True
+        self.model = Dlrm(shapes).to(device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=shapes.lr)
         self.loss = torch.nn.BCEWithLogitsLoss()
         self.rates = {}  # samples/s by (batch, threads), to know how many batches to make
@@ -73,8 +75,9 @@ class Peer:
         samples = batch * count
         dense = 100 * torch.rand(samples, self.shapes.dense_features)
         labels = torch.randint(0, 2, (samples, 1)).float()
-        ids = [torch.randint(0, t.rows, (samples * t.hotness,)) for t in self.shapes.tables]
-        offsets = [torch.arange(0, batch * t.hotness, t.hotness) for t in self.shapes.tables]
+        dense, labels = dense.to(self.device), labels.to(self.device)
+        ids = [torch.randint(0, t.rows, (samples * t.hotness,), device=self.device) for t in self.shapes.tables]
+        offsets = [torch.arange(0, batch * t.hotness, t.hotness, device=self.device) for t in self.shapes.tables]
         made = []
         for k in range(count):
             part = slice(k * batch, (k + 1) * batch)
@@ -91,9 +94,11 @@ class Peer:
         return loss
 
     def train(self, batches):
+        self.finish()
         begin = time.perf_counter()
         for batch in batches:
             loss = self.step(batch)
+        self.finish()
         seconds = time.perf_counter() - begin
         if not torch.isfinite(loss):
             raise SystemExit("the loss is not finite: a smaller learning rate is needed")
@@ -130,14 +135,15 @@ def numbers(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="DLRM in PyTorch on the CPU, timed.")
+    parser = argparse.ArgumentParser(description="DLRM in PyTorch, timed.")
     parser.add_argument("config")
     parser.add_argument("--batch", type=numbers, default=[128])
     parser.add_argument("--threads", type=numbers, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--serve", action="store_true")
     arguments = parser.parse_args()
-    peer = Peer(model_shapes.load(arguments.config))
+    peer = Peer(model_shapes.load(arguments.config), arguments.device)
     if arguments.serve:
         return serve(peer)
     for batch in arguments.batch:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -16,11 +17,16 @@ sys.path.insert(0, os.path.join(ROOT, "launch", "acceptance"))
 
 import report  # noqa: E402
 from commands import Failure, Skip, members  # noqa: E402
+import archive  # noqa: E402
+import kernels  # noqa: E402
+import main  # noqa: E402
+import plan  # noqa: E402
+import profiles  # noqa: E402
 from proofs import compare, compare_bf16  # noqa: E402
-from steps import Session, matches, merged  # noqa: E402
+from steps import Session, matches  # noqa: E402
 from suites import suite  # noqa: E402
 
-HEAD = {"date": "today", "command": "a", "gpu": "one", "driver": "5", "version": "1", "emulated": False}
+HEAD = {"date": "today", "command": "a", "gpu": "one", "emulated": False}
 
 
 class InAFolder(unittest.TestCase):
@@ -33,6 +39,7 @@ class InAFolder(unittest.TestCase):
         return Session(ROOT, os.path.join(self.folder, "bin"), self.folder, seconds, **options)
 
     def program(self, name, body):
+        os.makedirs(os.path.join(self.folder, "bin"), exist_ok=True)
         path = os.path.join(self.folder, "bin", name)
         with open(path, "w", encoding="utf-8") as file:
             file.write("#!/bin/bash\n" + body)
@@ -55,9 +62,9 @@ class Steps(InAFolder):
             yield row("before")
             raise Failure("bad")
 
-        session.step("proof", "one", "One", 5, breaks)
-        session.step("proof", "two", "Two", 5, lambda _: [][1])
-        session.step("proof", "three", "Three", 5, lambda _: [row("after")])
+        session.step("one", "One", 5, breaks)
+        session.step("two", "Two", 5, lambda _: [][1])
+        session.step("three", "Three", 5, lambda _: [row("after")])
         self.assertEqual([r["status"] for r in session.records], ["failed", "failed", "passed"])
         self.assertEqual(session.records[0]["rows"][0]["what"], "before")
         self.assertIn("IndexError", session.records[1]["detail"])
@@ -67,7 +74,7 @@ class Steps(InAFolder):
 
     def test_a_missed_goal_is_below_goal(self):
         session = self.session()
-        session.step("benchmark", "one", "One", 5, lambda _: [("a", "1", "2", False)])
+        session.step("one", "One", 5, lambda _: [("a", "1", "2", False)])
         self.assertEqual(session.records[0]["status"], "below goal")
 
     def test_the_record_is_written_after_each_row(self):
@@ -80,14 +87,14 @@ class Steps(InAFolder):
             seen.append(self.record()["steps"][0])
             yield row("second")
 
-        session.step("proof", "one", "One", 5, body)
+        session.step("one", "One", 5, body)
         self.assertEqual([len(step["rows"]) for step in seen], [1])
         self.assertEqual(seen[0]["status"], "cut short")
         self.assertEqual(self.record()["steps"][0]["status"], "passed")
 
     def test_without_time_a_step_is_skipped(self):
         session = self.session(seconds=1)
-        session.step("proof", "one", "One", 30, lambda _: [row("never")])
+        session.step("one", "One", 30, lambda _: [row("never")])
         self.assertEqual(session.records[0]["status"], "skipped")
 
     def test_a_failed_command_s_last_lines_are_kept(self):
@@ -96,23 +103,31 @@ class Steps(InAFolder):
         def body(s):
             s.run("loud", ["bash", "-c", "echo the reason; exit 3"]).expect_success("loud")
 
-        session.step("proof", "one", "One", 5, body)
+        session.step("one", "One", 5, body)
         self.assertIn("exit code 3", session.records[0]["detail"])
         self.assertEqual(session.records[0]["log"], ["the reason"])
 
     def test_what_is_not_installed_is_skipped(self):
         session = self.session()
-        session.step("proof", "one", "One", 5, lambda s: [row(str(s.run("none", ["no-such-program-here"])))])
+        session.step("one", "One", 5, lambda s: [row(str(s.run("none", ["no-such-program-here"])))])
         self.assertEqual(session.records[0]["status"], "skipped")
 
-    def test_names_choose_steps_by_group_key_and_beginning(self):
-        self.assertTrue(matches("proof", "proof", "losses-dot"))
-        self.assertTrue(matches("losses", "proof", "losses-dot"))
-        self.assertFalse(matches("loss", "proof", "losses-dot"))
-        session = self.session(wanted=lambda group, key: matches("two", group, key))
+    def test_names_choose_steps_by_key_and_beginning(self):
+        self.assertTrue(matches("losses", "losses-dot"))
+        self.assertFalse(matches("loss", "losses-dot"))
+        session = self.session(wanted=lambda key: matches("two", key))
         for key in ("one", "two"):
-            session.step("proof", key, key, 5, lambda _: [row("x")])
+            session.step(key, key, 5, lambda _: [row("x")])
         self.assertEqual([r["key"] for r in session.records], ["two"])
+
+    def test_the_steps_of_a_part_share_its_time(self):
+        session = self.session()
+        with session.part(5):
+            session.step("one", "One", 60, lambda s: s.run("one", ["sleep", "600"]).expect_success("one"))
+            session.step("two", "Two", 60, lambda _: [row("never")])
+        session.step("three", "Three", 60, lambda _: [row("x")])
+        self.assertEqual([r["status"] for r in session.records], ["skipped", "skipped", "passed"])
+        self.assertLess(sum(r["seconds"] for r in session.records), 20)
 
 
 class Commands(InAFolder):
@@ -126,7 +141,7 @@ class Commands(InAFolder):
             self.assertTrue(run.timed_out)
             run.expect_success("slow")
 
-        session.step("proof", "one", "One", 3, body)
+        session.step("one", "One", 3, body)
         self.assertIn("no end within", session.records[0]["detail"])
         with open(pids, encoding="utf-8") as file:
             self.assertEqual(members(int(file.read())), [])
@@ -135,10 +150,10 @@ class Commands(InAFolder):
         session = self.session(seconds=6)
 
         def body(s):
-            s.end = time.monotonic() + 1
+            s.part_end = time.monotonic() + 1
             s.run("slow", ["sleep", "600"]).expect_success("slow")
 
-        session.step("proof", "one", "One", 60, body)
+        session.step("one", "One", 60, body)
         self.assertEqual(session.records[0]["status"], "skipped")
 
     def test_a_silent_command_counts_as_hung(self):
@@ -147,7 +162,7 @@ class Commands(InAFolder):
         def body(s):
             s.run("quiet", ["bash", "-c", "echo begun; sleep 600"], silence=3).expect_success("quiet")
 
-        session.step("proof", "one", "One", 20, body)
+        session.step("one", "One", 20, body)
         self.assertIn("hung", session.records[0]["detail"])
         self.assertIn("begun", session.records[0]["detail"])
 
@@ -186,7 +201,7 @@ for test in A.One/0 A.Two/0 A.Three/0; do
 done
 """)
         rows = []
-        session.step("proof", "one", "One", limit, lambda s: rows.extend(suite(s, "ops_test", "*", **options)) or rows)
+        session.step("one", "One", limit, lambda s: rows.extend(suite(s, "ops_test", "*", **options)) or rows)
         return session.records[0]
 
     def test_all_good(self):
@@ -211,7 +226,7 @@ done
     def test_no_tests_at_all_is_a_failure(self):
         session = self.session()
         self.program("ops_test", "exit 0")
-        session.step("proof", "one", "One", 5, lambda s: suite(s, "ops_test", "*"))
+        session.step("one", "One", 5, lambda s: suite(s, "ops_test", "*"))
         self.assertIn("no test of devices", session.records[0]["detail"])
 
     def test_of_a_partial_suite_what_passed_counts(self):
@@ -220,39 +235,194 @@ done
         self.assertIn("1 passed when time ended", record["rows"][0]["measured"])
 
 
-def step(key, status="passed", rows=1):
-    return {"group": "proof", "key": key, "name": key, "status": status, "detail": "", "commands": [],
-            "rows": [dict(zip(("what", "measured", "goal", "met"), row(status)))] * rows}
-
-
-class Records(unittest.TestCase):
-    def test_newer_steps_count_unless_they_say_nothing(self):
-        both = merged([step("a"), step("b")], [step("b", "skipped", 0), step("c")])
-        self.assertEqual([(s["key"], s["status"]) for s in both], [("a", "passed"), ("b", "passed"), ("c", "passed")])
-        self.assertEqual(merged([step("a")], [step("a", "failed", 0)])[0]["status"], "failed")
-
-    def test_records_of_one_build_are_joined_with_their_facts(self):
-        head, steps, facts = report.joined([(HEAD, [step("a")], {"runs": {"x": 1}, "kernels": 1}),
-                                            ({**HEAD, "command": "b"}, [step("b")], {"runs": {"y": 2}})])
-        self.assertEqual(head["command"], "a; b")
-        self.assertEqual([s["key"] for s in steps], ["a", "b"])
-        self.assertEqual(facts, {"runs": {"x": 1, "y": 2}, "kernels": 1})
-
-    def test_records_of_unlike_gpus_are_not(self):
-        with self.assertRaises(ValueError):
-            report.joined([(HEAD, [], {}), ({**HEAD, "gpu": "another"}, [], {})])
-
+class Records(InAFolder):
     def test_builds_are_told_apart(self):
         self.assertEqual(report.fingerprint("/bin/true"), report.fingerprint("/bin/true"))
         self.assertNotEqual(report.fingerprint("/bin/true"), report.fingerprint("/bin/false"))
-        self.assertFalse(report.alike({**HEAD, "program": "1"}, {**HEAD, "program": "2"}))
 
-    def test_a_written_record_reads_as_it_was(self):
-        folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, folder)
-        whole = (HEAD, [step("a")], {"kernels": {"x": 1}})
-        report.write(folder, *whole)
-        self.assertEqual(report.read(os.path.join(folder, "record.json")), whole)
+    def test_the_archive_has_the_logs_but_nothing_too_large_or_too_late(self):
+        os.makedirs(os.path.join(self.folder, "scratch", "run"))
+        for name, size in (("run/a.log", 10), ("b.csv", archive.MOST_OF_A_FILE + 1), ("c.h5", 10)):
+            with open(os.path.join(self.folder, "scratch", name), "wb") as file:
+                file.truncate(size)
+        for seconds, expected in ((60, ["LEFT_OUT", "run/a.log"]), (0, ["LEFT_OUT"])):
+            target = os.path.join(self.folder, "logs.tar.gz")
+            archive.pack(os.path.join(self.folder, "scratch"), target, seconds)
+            with tarfile.open(target) as packed:
+                self.assertEqual(sorted(packed.getnames()), expected)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["logs.tar.gz", "scratch"])
+
+
+class Plan(unittest.TestCase):
+    def test_the_parts_of_a_call_fit_into_its_time(self):
+        for call, limit in plan.LIMITS.items():
+            parts = []
+
+            class Parts(Session):
+                def part(self, seconds):
+                    parts.append(seconds)
+                    return super().part(seconds)
+
+                def step(self, key, name, limit, body):
+                    if key == "kernels-apart":  # only after a failure, from the time of the steps at the end
+                        parts.pop()
+
+            plan.CALLS[call](Parts(ROOT, "", "", 0))
+            self.assertLessEqual(sum(parts), limit)
+
+    def test_figures_come_before_profiles_and_these_before_suites(self):
+        keys = [key for key, _, _ in main.listed("first")]
+        order = ["start", "losses-dot-sgd-fp32", "kernels", "dcnv2-uniform", "tiny", "stages", "launches", "operations", "nccl-2",
+                 "memcheck"]
+        self.assertEqual([key for key in keys if key in order], order)
+        self.assertEqual(len(set(keys)), len(keys))
+
+
+class Figures(InAFolder):
+    """dlrm-bench and ncu as they write, and as they break."""
+
+    def bench(self, ending):
+        self.program("dlrm-bench", """
+while [ "$1" != --output ]; do [ "$1" = kernels ] || true; shift; done
+out=$2
+row() { echo '{"name": "'"$1"'", "milliseconds": 2, "share": 0.5}' >>$out; }
+echo '{"device": "cuda", "sizes": {"batch": 2}}' >$out
+echo '{"limit": "copy", "gb_per_second": 3000}' >>$out
+row "lookup fp32, uniform ids"
+""" + ending)
+
+    def test_rows_before_a_crash_and_before_a_hang_are_kept(self):
+        for ending in ("printf '{\"name\":' >>$out; kill -SEGV $$", "sleep 600"):
+            session = self.session()
+            self.bench(ending)
+            session.step("kernels", "kernels", 2, kernels.all_at_once)
+            record = session.records[0]
+            self.assertEqual(record["status"], "failed")
+            self.assertEqual([r["what"] for r in record["rows"]], ["limit: copy", "lookup fp32, uniform ids"])
+            self.assertEqual(session.facts["kernels"]["limits"], {"copy": 3000})
+
+    def test_a_row_is_written_down_while_the_program_still_runs(self):
+        session = self.session()
+        seen = []
+        session.changed = lambda: seen.append(len(session.records[0]["rows"]))
+        self.bench(f"until [ -e {self.folder}/go ]; do sleep 0.05; done")
+
+        def body(s):
+            s.changed = lambda: open(os.path.join(self.folder, "go"), "w").close()
+            kernels.all_at_once(s)
+
+        session.step("kernels", "kernels", 20, body)
+        self.assertEqual(session.records[0]["status"], "passed", session.records[0]["detail"])
+
+    def test_what_failed_in_one_process_is_timed_kind_by_kind(self):
+        session = self.session()
+        self.bench('[[ "$*" == *"--only dot"* ]] && exit 3; row "$4"; exit 0')
+        session.step("kernels-apart", "apart", 40, kernels.apart)
+        record = session.records[0]
+        self.assertEqual((record["status"], record["detail"]), ("failed", "failed: dot"))
+        self.assertEqual(len(record["commands"]), len(kernels.KINDS))
+        session.facts["kernels"]["complete"] = True
+        session.step("again", "apart", 40, kernels.apart)
+        self.assertEqual(session.records[1]["status"], "skipped")
+
+    def test_the_library_s_log_tells_algorithms_and_refusals(self):
+        matrices = "Adesc=[type=R_16BF rows=512 cols=64 ld=512] Bdesc=[type=R_16BF rows=512 cols=8 ld=512] " \
+                   "Cdesc=[type=R_16BF rows=64 cols=8 ld=64] Ddesc=[type=R_16BF rows=64 cols=8 ld=64] "
+        trace = "[today][cublasLt][7][Trace][cublasLtTSTMatmul] A=0X1 " + matrices + \
+                "computeDesc=[computeType=COMPUTE_32F scaleType=R_32F transa=OP_T epilogue=EPILOGUE_RELU_BIAS] algo=[algoId={}] x"
+        api = "[today][cublasLt][7][Api][cublasLtMatmulAlgoGetHeuristic] " + matrices + "computeDesc=[epilogue=EPILOGUE_DRELU]"
+        error = "[today][cublasLt][7][Error][cublasLtMatmulAlgoGetHeuristic] Failed to query heuristics."
+        chosen, refused = profiles.read_library_log(["noise", trace.format(6), trace.format(9), api, error])
+        shapes = "A 512 x 64 16bf, B 512 x 8 16bf, D 64 x 8 16bf, "
+        self.assertEqual(chosen, {shapes + "transa=OP_T, RELU_BIAS": "algoId=9"})
+        self.assertEqual(refused, {shapes + "DRELU": 1})
+
+    def test_a_step_is_what_lies_between_two_losses(self):
+        kernels_seen = [("fill", 1), ("bce_kernel", 2), ("update", 3), ("lookup", 4), ("void bce_kernel<float>", 5), ("rest", 6)]
+        self.assertEqual(profiles.last_step(kernels_seen), kernels_seen[2:5])
+        with self.assertRaises(Failure):
+            profiles.last_step(kernels_seen[:3])
+
+    def test_counters_are_read_from_what_ncu_writes(self):
+        path = os.path.join(self.folder, "ncu.csv")
+        stall = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+        names = ["ID", "Kernel Name", profiles.TIME, profiles.READ, profiles.WRITTEN, profiles.OCCUPANCY, profiles.L2_HITS,
+                 stall.format("wait"), stall.format("long_scoreboard"), stall.format("barrier")]
+        units = ["", "", "ns", "byte", "byte", "%", "%", "inst", "inst", "inst"]
+        values = ["0", "lookup", "1,500,000", "3,000,000", "1,000,000", "50.4", "20", "1.5", "12.25", "0.1"]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("==PROF== Connected\n")
+            file.write("".join(",".join(f'"{word}"' for word in line) + "\n" for line in (names, units, values)))
+        words = profiles.counter_words(profiles.profiled(path)[0], 2e6)
+        self.assertEqual(words, "1.5000 ms, 3.0 MB read and 1.0 MB written, 2.00 times the 2.0 MB of the model, occupancy 50 %, "
+                                "L2 hits 20 %, stalls: long_scoreboard 12.2, wait 1.5")
+
+
+class WholeCalls(InAFolder):
+    """Whole calls with programs that break. The limits of 520 s are shortened in proportion."""
+    TRAIN = "exit 3"
+    BENCH = """
+while [ "$1" != --output ]; do shift; done
+echo '{"device": "cuda", "sizes": {"batch": 2}}' >$2
+echo '{"name": "lookup fp32, uniform ids", "milliseconds": 2, "share": 0.5}' >>$2
+"""
+    HANG = "trap '' TERM; echo begun; sleep 600 & wait; sleep 600"
+
+    def begin(self, train=TRAIN, bench=BENCH, call="--first", seconds="26"):
+        self.program("dlrm-train", '[ "$1" = --version ] && exit\n' + train)
+        self.program("dlrm-bench", bench)
+        self.program("dlrm-preflight", "echo 'ok      mpi           Open MPI'")
+        self.program("mpirun", "exit 3")
+        for name in ("ops_test", "device_test", "train_test"):
+            self.program(name, "echo '[ RUN      ] A.One'; echo '[       OK ] A.One (0 ms)'")
+        env = {**os.environ, "PATH": os.path.join(self.folder, "bin") + ":" + os.environ["PATH"], "TMPDIR": self.folder}
+        return subprocess.Popen([os.path.join(ROOT, "launch/gpu_acceptance.sh"), call, "--emulated", "--seconds", seconds,
+                                 "--bin", os.path.join(self.folder, "bin"), "--output", os.path.join(self.folder, "output")],
+                                env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def end(self, process, timeout=120):
+        self.addCleanup(process.kill)
+        said = process.communicate(timeout=timeout)[0]
+        self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "output"))), ["logs.tar.gz", "record.json", "record.md"])
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("gpu-acceptance-")], [])
+        with open(os.path.join(self.folder, "output", "record.json"), encoding="utf-8") as file:
+            steps = {step["key"]: step for step in json.load(file)["steps"]}
+        with tarfile.open(os.path.join(self.folder, "output", "logs.tar.gz")) as packed:
+            return said, steps, packed.getnames()
+
+    def test_a_crash_fails_its_step_and_the_others_run(self):
+        process = self.begin("kill -SEGV $$")
+        said, steps, logs = self.end(process)
+        self.assertEqual(process.returncode, 1, said)
+        self.assertEqual(list(steps), [key for key, _, _ in main.listed("first")])
+        for key in ("start", "kernels", "operations", "devices"):
+            self.assertEqual(steps[key]["status"], "passed", said)
+        for key in ("losses-dot-sgd-fp32", "dcnv2-uniform", "stages"):
+            self.assertEqual(steps[key]["status"], "failed", said)
+        self.assertIn("dcnv2-uniform.log", logs)
+
+    def test_programs_that_hang_do_not_outlast_the_call(self):
+        for call in ("--first", "--second"):
+            process = self.begin(self.HANG, self.HANG, call)
+            said, steps, logs = self.end(process)
+            self.assertEqual(process.returncode, 1, said)
+            self.assertEqual(list(steps), [key for key, _, _ in main.listed(call[2:])])
+            self.assertNotIn("cut short", [step["status"] for step in steps.values()])
+            self.assertIn("preflight.log", logs)
+
+    def test_after_sigterm_the_record_has_what_was_measured_and_nothing_runs(self):
+        process = self.begin(f"echo $$ >{self.folder}/pid; {self.HANG}", seconds="520")
+        for _ in range(600):
+            time.sleep(0.05)
+            if os.path.exists(f"{self.folder}/pid"):
+                break
+        process.send_signal(signal.SIGTERM)
+        said, steps, logs = self.end(process)
+        self.assertEqual(process.returncode, 1, said)
+        self.assertEqual([step["status"] for step in steps.values()], ["passed", "cut short"])
+        self.assertIn("preflight.log", logs)
+        with open(f"{self.folder}/pid", encoding="utf-8") as file:
+            self.assertEqual(members(int(file.read())), [])
 
 
 class Losses(unittest.TestCase):

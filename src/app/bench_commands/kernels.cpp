@@ -1,8 +1,11 @@
 #include "bench/kernels.h"
 
+#include <cstdio>
+#include <fstream>
+
+#include "dlrm/core/error.h"
 #include "dlrm/train/machine.h"
 
-#include "../write_output.h"
 #include "command.h"
 #include "options.h"
 
@@ -22,9 +25,18 @@ void run_kernels(World& world, KernelsArguments& a) {
   const MachineShare share = machine_share(world.comm());
   a.options.threads = threads_for(a.threads, share);
   a.options.memory_bytes = share.memory_bytes;
-  const bench::KernelResult result = bench::time_kernels(a.options);
-  fmt::print("{}", bench::to_table(result));
-  write_output(a.output, bench::to_json(a.options, result));
+  std::ofstream file;
+  if (!a.output.empty()) {
+    file.open(a.output);
+    if (!file) throw usage_error("--output: {} cannot be written", a.output);
+  }
+  a.options.measured = [&](const bench::KernelLine& line) {
+    fmt::print("{}\n", line.text);
+    std::fflush(stdout);
+    if (!a.output.empty()) file << line.json << std::endl;
+  };
+  bench::time_kernels(a.options);
+  if (!a.output.empty() && !file) throw run_error("--output: {} could not be written", a.output);
 }
 
 }  // namespace
@@ -38,8 +50,9 @@ BenchCommand kernels_command(CLI::App& app) {
   command->footer(
       "A share is the time that the copies or products alone would take at the measured rates,\n"
       "divided by the operation's time. Each id counts as one row, even if a cache holds the row.\n"
-      "Sizes that are not given fit the device. data_tools/torch_kernels.py times the same\n"
-      "operations of PyTorch.");
+      "Sizes that are not given fit the device. Each figure is printed, and its JSON line "
+      "written,\n"
+      "as soon as it is known. data_tools/torch_kernels.py times the same operations of PyTorch.");
   const auto size = [&](const char* name, int64_t& value, const char* what) {
     command->add_option(name, value, what)->check(CLI::Range(int64_t{1}, kMostElements));
   };
@@ -54,13 +67,15 @@ BenchCommand kernels_command(CLI::App& app) {
   size("--copied", s.copied, "bytes of the plain copy");
   size("--layer", s.layer, "inputs and outputs of the linear layer (1024)");
   size("--crossed", s.crossed, "columns of the cross layer (3456)");
+  size("--rank", s.rank, "columns between the cross layer's two products (512)");
   size("--parameters", s.parameters, "of dense updates (16777216)");
   add_seconds(*command, a.options.seconds, "time spent on each figure (0.2)");
   command->add_option("--only", a.options.only, "only operations whose name contains this");
   add_device(*command, a.options.device, "cpu, cuda or auto (auto)");
   command->add_option("--tf32", a.options.tf32, "allow TF32 in fp32 products of a GPU (true)");
   add_threads(*command, a.threads);
-  add_output(*command, a.output);
+  command->add_option("--output", a.output,
+                      "write the figures to this file, one JSON object a line");
   return {command, [arguments](World& world) { run_kernels(world, *arguments); }};
 }
 
