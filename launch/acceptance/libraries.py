@@ -23,13 +23,19 @@ def answer(command, env=None):
         return run.text().strip() if run.code == 0 else ""
 
 
+def loaded(program, env):
+    """(library, path or "not found") as the loader finds them."""
+    said = answer([program], {**env, "LD_TRACE_LOADED_OBJECTS": "1"})
+    return re.findall(r"^\s*(\S+) => (not found|/\S+)", said, re.M)
+
+
+def found(program, env):
+    """Where CUDA's libraries, MPI and HDF5 come from."""
+    return [(name, path) for name, path in loaded(program, env) if re.match(r"lib(cuda|cublas|cudnn|nccl|mpi\.|hdf5)", name)]
+
+
 def missing(programs, env):
-    """What the loader itself does not find."""
-    names = set()
-    for program in programs:
-        said = answer([program], {**env, "LD_TRACE_LOADED_OBJECTS": "1"})
-        names.update(re.findall(r"^\s*(\S+) => not found", said, re.M))
-    return names
+    return {name for program in programs for name, path in loaded(program, env) if path == "not found"}
 
 
 def places(bin_dir):

@@ -16,7 +16,8 @@ from training import summary
 HEAVIEST = (("lookup bf16, uniform ids", "pool_bags_kernel"), ("update adagrad, uniform ids", "update_runs_kernel"),
             ("update adagrad, zipf ids", "update_runs_kernel"), ("dot bf16 forward", "dot_forward_mma_kernel"),
             ("dot bf16 backward", "dot_backward_mma_kernel"), ("copy blocks", "copy_rectangles_kernel"))
-SMALL = ("--batch", "16384", "--rows", "200000", "--copied", "400000000", "--matrix", "1024", "--seconds", "0")
+SMALL = ("--batch", "16384", "--rows", "200000", "--copied", "400000000", "--matrix", "1024", "--variants", "false",
+         "--seconds", "0")
 TIME, READ, WRITTEN = "gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"
 OCCUPANCY, L2_HITS = "sm__warps_active.avg.pct_of_peak_sustained_active", "lts__t_sector_hit_rate.pct"
 STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
@@ -117,7 +118,8 @@ def number(text):
 def launches(session):
     """From one kernel that runs once in a step to the next is a whole step."""
     out = session.path("launches.csv")
-    wrapper = [*ncu(session), "--metrics", TIME, "--print-kernel-base", "demangled", "--log-file", out]
+    # Kernels find in caches what those before them left there, as in a step.
+    wrapper = [*ncu(session), "--cache-control", "none", "--metrics", TIME, "--print-kernel-base", "demangled", "--log-file", out]
     run, _ = dcnv2_step(session, "launches", 3, wrapper=wrapper, options=("--profile", session.path("launches-trace.json")))
     run.expect_success("ncu dlrm-train")
     step = last_step([(row["Kernel Name"], number(row[TIME]) * 1e-6) for row in profiled(out)])

@@ -3,7 +3,7 @@ import os
 import socket
 
 from commands import Failure
-from libraries import answer
+from libraries import answer, found
 
 CARD = ("name", "memory.total", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.limit", "temperature.gpu",
         "ecc.mode.current")
@@ -12,8 +12,11 @@ GIB = 2.0**30
 
 def card():
     """The first GPU as nvidia-smi describes it, by the names in CARD, or {}."""
-    fields = answer(["nvidia-smi", "--query-gpu=" + ",".join(CARD), "--format=csv,noheader"])
-    return dict(zip(CARD, (fields.splitlines() or [""])[0].split(", "))) if fields else {}
+    for names in (CARD, CARD[:3]):  # a driver may not know all of them
+        fields = answer(["nvidia-smi", "--query-gpu=" + ",".join(names), "--format=csv,noheader"])
+        if fields:
+            return dict(zip(names, fields.splitlines()[0].split(", ")))
+    return {}
 
 
 def card_gib(session):
@@ -46,7 +49,8 @@ def look_around(session):
     if not session.emulated:
         yield "card", ", ".join(f"{key} {value}" for key, value in session.facts.get("card", {}).items()), "", None
         yield "the machine's name", resolve_own_name(), "", None
-    yield "libraries", session.env.get("LD_LIBRARY_PATH", "of the system"), "", None
+    for name, path in found(session.program("dlrm-train"), session.env):
+        yield name, path, "", None
     need = [] if session.emulated else ["--need-gpu"]
     run = session.run("preflight", [session.program("dlrm-preflight"), "--folder", session.scratch, *need])
     checks = run.text().splitlines()

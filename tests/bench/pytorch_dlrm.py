@@ -114,7 +114,8 @@ class Peer:
         steps, samples, taken = 0, 0, 0.0
         while taken < seconds:
             wanted = int((seconds - taken) * self.rates[key] / batch) + 1
-            count = max(1, min(wanted, IDS_AT_ONCE // ids, SAMPLES_AT_ONCE // batch))
+            most = SAMPLES_AT_ONCE * (8 if self.device == "cuda" else 1)  # a GPU's memory has room for more
+            count = max(1, min(wanted, IDS_AT_ONCE // ids, most // batch))
             made = self.batches(batch, count)
             taken += self.train(made)
             steps += count

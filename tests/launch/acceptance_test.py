@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(ROOT, "launch", "acceptance"))
 import report  # noqa: E402
 from commands import Failure, Skip, members  # noqa: E402
 import archive  # noqa: E402
+import benchmarks  # noqa: E402
 import kernels  # noqa: E402
 import main  # noqa: E402
 import plan  # noqa: E402
@@ -276,6 +277,31 @@ class Plan(unittest.TestCase):
                  "memcheck"]
         self.assertEqual([key for key in keys if key in order], order)
         self.assertEqual(len(set(keys)), len(keys))
+
+
+class Models(InAFolder):
+    def test_dcnv2_has_the_rows_that_the_card_has_room_for_and_the_goal_of_the_larger_card(self):
+        for memory, rows in (("143771 MiB", 20000000), ("81559 MiB", 12000000)):
+            session = self.session()
+            session.facts["card"] = {"name": "a card", "memory.total": memory}
+            self.assertEqual(benchmarks.dcnv2_values(session, "uniform")["model.tables.C21.rows"], rows)
+            session.records.append({"commands": [], "rows": []})
+            self.program("dlrm-train", """
+for word; do case $word in output.directory=*) folder=${word#*=} ;; esac; done
+mkdir -p "$folder"
+for step in 1 2 3 4; do echo '{"loss": 1, "samples_per_second": 3e6}'; done >"$folder/metrics.jsonl"
+""")
+            (what, measured, goal, met), = benchmarks.dcnv2(session, "uniform")
+            self.assertEqual((what, goal, met), ("dcnv2-uniform", ">= 2.12M samples/s", True) if rows == 20000000
+                             else ("dcnv2-uniform", "", None))
+            self.assertIn(f"3.000M samples/s, 18.43 ms a step, 5 tables of {rows // 1000000}M rows on a card", measured)
+
+    def test_the_models_of_the_plan_are_those_of_the_configs(self):
+        for config, names in (("mlperf_dcnv2.yaml", benchmarks.DCNV2_LARGE), ("dle_23b.yaml", benchmarks.LARGE)):
+            with open(os.path.join(ROOT, "configs", config), encoding="utf-8") as file:
+                text = file.read()
+            for name in names:
+                self.assertIn(f"name: {name},", text)
 
 
 class Figures(InAFolder):

@@ -69,6 +69,7 @@ BenchCommand kernels_command(CLI::App& app) {
   size("--crossed", s.crossed, "columns of the cross layer (3456)");
   size("--rank", s.rank, "columns between the cross layer's two products (512)");
   size("--parameters", s.parameters, "of dense updates (16777216)");
+  command->add_option("--variants", s.variants, "also time lookups of other shapes (true)");
   add_seconds(*command, a.options.seconds, "time spent on each figure (0.2)");
   command->add_option("--only", a.options.only, "only operations whose name contains this");
   add_device(*command, a.options.device, "cpu, cuda or auto (auto)");
