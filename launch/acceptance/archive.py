@@ -1,5 +1,4 @@
 """One file of logs and profiles, of a bounded size and in a bounded time; and the unpacking of a bundle."""
-import lzma
 import os
 import tarfile
 import time

@@ -66,7 +66,8 @@ def bundled_mpi(bin_dir):
     if not os.access(os.path.join(home, "bin", "mpirun"), os.X_OK):
         return {}
     # All ranks are here, so neither ssh nor rsh is looked for.
-    env = {"OPAL_PREFIX": home, "OMPI_MCA_plm": "isolated", "PATH": os.path.join(home, "bin") + ":" + os.environ.get("PATH", "/usr/bin:/bin")}
+    env = {"OPAL_PREFIX": home, "OMPI_MCA_plm": "isolated",
+           "PATH": os.path.join(home, "bin") + ":" + os.environ.get("PATH", "/usr/bin:/bin")}
     for pmix in glob.glob(os.path.join(home, "lib*", "**", "pmix2"), recursive=True)[:1]:
         env["PMIX_INSTALL_PREFIX"] = pmix
     return env

@@ -72,8 +72,8 @@ def programs(options, scratch):
     if options.bundle:
         try:
             archive.unpack(options.bundle, os.path.join(scratch, "bundle"))
-        except (OSError, EOFError, archive.tarfile.TarError, archive.lzma.LZMAError) as error:
-            fail(f"{options.bundle} cannot be unpacked: {error}")
+        except Exception as error:  # of the file, of tarfile, of a Python without lzma
+            fail(f"{options.bundle} cannot be unpacked: {type(error).__name__}: {error}")
         bin_dir = os.path.join(scratch, "bundle", "bin")
     else:
         preset = "simt" if options.emulated else "cuda"

@@ -1,5 +1,4 @@
 """What machine this is, and whether programs start on it."""
-import os
 import socket
 
 from commands import Failure

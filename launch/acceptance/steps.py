@@ -26,9 +26,6 @@ class Session:
         self.last_run = None
         self.facts = {}  # what one step measured and another needs
 
-    def left(self):
-        return self.end - time.monotonic()
-
     def program(self, name):
         path = os.path.join(self.bin, name)
         if not os.access(path, os.X_OK):

@@ -1,5 +1,4 @@
 """GoogleTest programs on a device. After one failing kernel the rest of its process fails too."""
-import os
 import re
 
 from commands import Failure, Skip

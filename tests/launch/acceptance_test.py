@@ -363,6 +363,49 @@ row "lookup fp32, uniform ids"
         self.assertEqual(chosen, {shapes + "transa=OP_T, RELU_BIAS": "algoId=9"})
         self.assertEqual(refused, {shapes + "DRELU": 1})
 
+    def with_ncu(self, *names):
+        """A stand-in for ncu that runs the program and says that it launched the kernels of these names."""
+        metrics = (profiles.TIME, profiles.READ, profiles.WRITTEN)
+        lines = [("ID", "Kernel Name", *metrics), ("", "", "ns", "byte", "byte")]
+        lines += [(str(i), name, "2,000,000", "300", "100") for i, name in enumerate(names)]
+        text = "\n".join(",".join(f'"{word}"' for word in line) for line in lines)
+        self.program("ncu", f"""
+[[ " $* " == *" --clock-control none "* ]] || exit 9
+while [[ $1 != */dlrm-* ]]; do [ "$1" = --log-file ] && log=$2; shift; done
+"$@" || exit
+cat >$log <<'END'
+==PROF== Connected
+{text}
+END
+""")
+        path = os.environ["PATH"]
+        self.addCleanup(os.environ.update, PATH=path)
+        os.environ["PATH"] = os.path.join(self.folder, "bin") + ":" + path
+
+    def test_every_launch_of_a_step_is_recorded(self):
+        self.with_ncu("fill", "bce_kernel", "update", "lookup", "bce_kernel")
+        session = self.session()
+        self.program("dlrm-train", "exit 0")
+        session.step("launches", "launches", 20, profiles.launches)
+        self.assertEqual(session.records[0]["rows"][0]["measured"], "6.000 ms in 3 launches", session.records[0])
+        self.assertEqual([launch["kernel"] for launch in session.facts["launches"]], ["update", "lookup", "bce_kernel"])
+
+    def test_counters_stand_beside_the_bytes_that_the_benchmark_counts(self):
+        self.with_ncu("some_kernel")
+        session = self.session()
+        self.program("dlrm-bench", """
+while [ "$1" != --only ]; do shift; done
+only=$2
+while [ "$1" != --output ]; do shift; done
+[ "$only" = "copy blocks" ] && exit 3
+echo '{"name": "'"$only"'", "bytes": 200}' >$2
+""")
+        session.step("counters", "counters", 20, profiles.counters)
+        record = session.records[0]
+        self.assertEqual((record["status"], record["detail"]), ("failed", "no counters of copy blocks"))
+        self.assertEqual(len(record["rows"]), len(profiles.HEAVIEST))
+        self.assertIn("2.00 times the 0.0 MB of the model", record["rows"][0]["measured"])
+
     def test_a_step_is_what_lies_between_two_losses(self):
         kernels_seen = [("fill", 1), ("bce_kernel", 2), ("update", 3), ("lookup", 4), ("void bce_kernel<float>", 5), ("rest", 6)]
         self.assertEqual(profiles.last_step(kernels_seen), kernels_seen[2:5])
