@@ -51,8 +51,8 @@ TEST(Help, AnUnknownOptionIsOneLineAndExitCode2) {
         "dlrm-infer checkpoint", "dlrm-data inspect data.h5"}) {
     const Outcome done = run_command(program + " --nonsense", folder.path());
     EXPECT_EQ(done.code, 2) << program;
-    EXPECT_TRUE(std::regex_match(done.output, std::regex("error: .*--nonsense.*\n")))
-        << done.output;
+    EXPECT_TRUE(std::regex_match(done.errors, std::regex("error: .*--nonsense.*\n")))
+        << done.errors;
   }
 }
 
