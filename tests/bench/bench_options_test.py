@@ -50,7 +50,7 @@ class Options(unittest.TestCase):
             "batch-sweep": "batches samples repeats set device output",
             "infer": "batches tables rates batch-wait clients seconds threads output",
             "cache": "shares policies part seconds warm-up set output",
-            "kernels": "batch tables rows hotness width features matrix copied layer crossed parameters seconds only device "
+            "kernels": "batch tables rows hotness width features matrix copied layer crossed rank parameters seconds variants only device "
                        "tf32 threads output",
         }
         for command, names in expected.items():

@@ -31,9 +31,9 @@ void run_kernels(World& world, KernelsArguments& a) {
     if (!file) throw usage_error("--output: {} cannot be written", a.output);
   }
   a.options.measured = [&](const bench::KernelLine& line) {
+    if (!a.output.empty()) file << line.json << std::endl;
     fmt::print("{}\n", line.text);
     std::fflush(stdout);
-    if (!a.output.empty()) file << line.json << std::endl;
   };
   bench::time_kernels(a.options);
   if (!a.output.empty() && !file) throw run_error("--output: {} could not be written", a.output);
