@@ -81,7 +81,6 @@ MPIRUN = 'while [ "$1" != -np ]; do shift; done; export RANKS=$2; shift 2; exec 
 class Scaling(Tree):
     def setUp(self):
         super().setUp()
-        os.symlink(os.path.join(ROOT, "data_tools"), os.path.join(self.folder, "data_tools"))
         self.write("config.yaml", CONFIG)
         self.program("bin/mpirun", MPIRUN)
         self.write("train.py", TRAIN)

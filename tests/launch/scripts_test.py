@@ -17,6 +17,7 @@ class Tree(unittest.TestCase):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
         shutil.copytree(os.path.join(ROOT, "launch"), os.path.join(self.folder, "launch"))
+        os.symlink(os.path.join(ROOT, "data_tools"), os.path.join(self.folder, "data_tools"))
         self.write("config.yaml", "train: {global_batch_size: 8}\n")
 
     def write(self, path, text):

@@ -57,7 +57,6 @@ echo "7;cluster" """
 class Sweeps(Tree):
     def setUp(self):
         super().setUp()
-        os.symlink(os.path.join(ROOT, "data_tools"), os.path.join(self.folder, "data_tools"))
         self.program("bin/mpirun", MPIRUN)
         self.write("train.py", TRAIN)
         self.program("bin/dlrm-train", f'exec {sys.executable} -S -E "{self.folder}/train.py" "$@"')
