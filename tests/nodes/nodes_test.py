@@ -27,7 +27,7 @@ CONFIG = """model:
     - {{name: c, rows: 2003, dim: 8}}
 data: {{source: synthetic, synthetic: {{samples: 100000}}}}
 train: {{global_batch_size: 510, steps: {steps}, threads: 1, timeout: {timeout}}}
-sharding: {{tables: {{a: row, c: data_parallel}}}}
+sharding: {sharding}
 checkpoint: {{directory: "{folder}/ckpt"}}
 output: {{directory: "{folder}", metrics_every: 1}}
 device: cpu
@@ -53,10 +53,10 @@ class Nodes(unittest.TestCase):
         self.addCleanup(network.stop)
         return network
 
-    def write_config(self, name, steps):
+    def write_config(self, name, steps, sharding="{tables: {a: row, c: data_parallel}}"):
         config = os.path.join(self.folder, f"{name}.yaml")
         with open(config, "w", encoding="utf-8") as file:
-            file.write(CONFIG.format(steps=steps, timeout=TIMEOUT, folder=os.path.join(self.folder, name)))
+            file.write(CONFIG.format(steps=steps, timeout=TIMEOUT, folder=os.path.join(self.folder, name), sharding=sharding))
         return config
 
     def losses(self, name):
@@ -64,7 +64,7 @@ class Nodes(unittest.TestCase):
             lines = [json.loads(line) for line in file]
         return [line["loss"] for line in lines if "loss" in line]
 
-    def start(self, network, name, steps, ranks_per_host):
+    def start(self, network, name, steps, ranks_per_host, **config):
         """run.sh on the first host."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("DLRM_", "OMPI_"))}
         environment.update(DLRM_TRAIN=os.path.join(self.programs, "dlrm-train"), OMP_WAIT_POLICY="passive",
@@ -72,11 +72,11 @@ class Nodes(unittest.TestCase):
         ranks = len(network.hosts) * ranks_per_host
         return subprocess.Popen(
             network.hosts[0].command(os.path.join(ROOT, "launch/run.sh"), "-np", str(ranks),
-                                     self.write_config(name, steps)),
+                                     self.write_config(name, steps, **config)),
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    def train(self, network, name, steps, ranks_per_host):
-        job = self.start(network, name, steps, ranks_per_host)
+    def train(self, network, name, steps, ranks_per_host, **config):
+        job = self.start(network, name, steps, ranks_per_host, **config)
         output, _ = job.communicate(timeout=120)
         self.assertEqual(job.returncode, 0, output)
         network.wait_until_empty()
@@ -96,8 +96,9 @@ class Nodes(unittest.TestCase):
         network = self.network(2)
         losses = self.train(network, "two", 12, 2)
         self.expect_equal(losses, self.losses_of_one_rank(12))
-        # Sums have the same bits however ranks are placed.
-        self.assertEqual(self.train(self.network(1), "whole", 12, 4), losses)
+        # With one plan, sums have the same bits however ranks are placed.
+        plan = f'{{plan: "{os.path.join(self.folder, "two", "plan.json")}"}}'
+        self.assertEqual(self.train(self.network(1), "whole", 12, 4, sharding=plan), losses)
         network.throttle(network.hosts[1], "200mbit")
         self.assertEqual(self.train(network, "slow", 12, 2), losses)
 
