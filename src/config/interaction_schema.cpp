@@ -2,6 +2,8 @@
 
 #include <tuple>
 
+#include "dlrm/core/error.h"
+
 #include "schema.h"
 
 namespace dlrm {

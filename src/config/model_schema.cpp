@@ -1,3 +1,5 @@
+#include "dlrm/core/error.h"
+
 #include "interaction_schema.h"
 #include "names.h"
 #include "run_schema.h"

@@ -4,6 +4,10 @@
 #include <map>
 #include <memory>
 
+#include <fmt/format.h>
+
+#include "dlrm/core/error.h"
+
 #include "names.h"
 #include "schema.h"
 

@@ -1,6 +1,9 @@
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "dlrm/core/cpus.h"
+#include "dlrm/core/error.h"
 
 #include "names.h"
 #include "run_schema.h"
