@@ -36,16 +36,26 @@ RunConfig small_dcn(int small, int large) {
   return c;
 }
 
-/// The kernels and calls of libraries of one step of both ranks.
-int64_t launches_of_a_step(const RunConfig& config) {
+/// How much more `count` becomes in a run of both ranks that has one step more.
+int64_t of_a_step(const RunConfig& config, uint64_t (*count)(const simt::Counters&)) {
   const auto counted = [&](int steps) {
-    const simt::Counters before = simt::counters();
+    const uint64_t before = count(simt::counters());
     train_on_threads(config, 2, steps);
-    const simt::Counters after = simt::counters();
-    return static_cast<int64_t>(after.kernels + after.library_calls + after.fills) -
-           static_cast<int64_t>(before.kernels + before.library_calls + before.fills);
+    return static_cast<int64_t>(count(simt::counters()) - before);
   };
-  return counted(7) - counted(6);
+  return counted(9) - counted(8);
+}
+
+/// The kernels and calls of libraries.
+int64_t launches_of_a_step(const RunConfig& config) {
+  return of_a_step(config, [](const simt::Counters& all) {
+    return all.kernels + all.library_calls + all.fills;
+  });
+}
+
+TEST(SteadySteps, AllocateNoMemoryOfTheDeviceAndNonePinned) {
+  const auto allocations = [](const simt::Counters& all) { return all.allocations; };
+  EXPECT_EQ(of_a_step(small_dcn(2, 2), allocations), 0);
 }
 
 TEST(StepLaunches, DoNotDependOnTheNumberOfDataParallelTables) {
