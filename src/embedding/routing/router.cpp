@@ -72,8 +72,11 @@ void Router::route(const LocalBags& bags, PackedIds* packed) {
   for (int i = 0; on_devices_ && i < in_flight(); ++i) finish_sizes(transfers_[i]);
   packed_ = packed;
   Transfer& transfer = transfers_[in_flight()];
-  const bool kept = keeps_content_ && bags.content != 0 && transfer.content == bags.content;
-  kept ? transfer.batch.begin(bags) : write(bags, transfer);
+  if (keeps_content_ && bags.content != 0 && transfer.content == bags.content) {
+    transfer.batch.begin(bags);  // its ids are there
+  } else {
+    write(bags, transfer);
+  }
   transfer.pending = start_sizes(transfer);
   transfer.stage = Stage::kSizes;
   transfers_.push();
@@ -89,7 +92,7 @@ void Router::write(const LocalBags& bags, Transfer& transfer) {
     scan_offsets(layout_, bags, threads, scans_);
   }
   find_capacities(bags.global_size);
-  transfer.content = 0;
+  transfer.content = 0;  // until all of it is written
   transfer.batch.begin(bags);
   destinations_.assign(layout_.features.size(), {});
   reserve(bags, scans_, transfer, destinations_);

@@ -125,7 +125,11 @@ StepResult Trainer::step(int64_t step, bool stop_requested, const NextBatch& nex
   status_->begin(batch.global_size, batch.dropped, stop_requested);
   const StepOptimizers now = optimizers_at(
       config_.train, step, model_.parameters().skip_update_flag(), status_->bad_update());
-  graphs_ ? graphs_->train(batch, now) : step_->train(batch, now);
+  if (graphs_) {
+    graphs_->train(batch, now);
+  } else {
+    step_->train(batch, now);
+  }
   end_batch();
   // A synchronous device has finished the status in TrainingStep::train().
   if (context_.device.asynchronous()) {
@@ -140,6 +144,7 @@ StepResult Trainer::step(int64_t step, bool stop_requested, const NextBatch& nex
 
 void Trainer::infer(std::vector<float>& probabilities, TargetList& targets, const NextBatch& next) {
   route_ahead(next);
+  DLRM_CHECK(!queue_->empty(), "an evaluation before its batch was routed");
   const PendingBatch& batch = queue_->front();
   const size_t before = probabilities.size(), samples = batch.targets.size();
   step_->infer(batch);
