@@ -92,13 +92,9 @@ cudaError_t queue_copy(Machine& machine, const Copy& copy, cudaMemcpyKind kind,
   }
   work.amount.bytes = static_cast<double>(copy.bytes);
   if (machine.pinned.contains(copy.to)) work.host_target = {copy.to, copy.bytes};
-  work.run = [&machine, queued, staged] {
-    ++machine.counted.copies;
-    queued();
-  };
+  work.run = [queued, staged] { queued(); };
   const cudaError_t status = machine.queue(stream, std::move(work));
   if (status == cudaSuccess && pageable(machine, copy.to)) {
-    ++machine.counted.host_waits;
     machine.run_until(stream->tail);
   }
   return status;
@@ -201,7 +197,6 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   return guarded("cudaMemcpy", [&](Machine& machine) {
     const cudaError_t status = queue_copy(machine, {to, from, bytes}, kind, nullptr);
     if (status != cudaSuccess) return answer(status);
-    ++machine.counted.host_waits;
     machine.run_until(machine.resolve(nullptr)->tail);
     return answer(cudaSuccess);
   });

@@ -13,7 +13,6 @@ namespace {
 
 /// Runs the operations that `operation` needs, for a call that blocks the host.
 cudaError_t wait_for(Machine& machine, const OperationPtr& operation) {
-  ++machine.counted.host_waits;
   machine.run_until(operation);
   if (machine.recorder) machine.recorder->waited(operation, true);
   return answer(cudaSuccess);
@@ -93,7 +92,6 @@ cudaError_t cudaDeviceSynchronize() {
   return guarded("cudaDeviceSynchronize", [&](Machine& machine) {
     const cudaError_t refused = refuse_in_capture(machine);
     if (refused != cudaSuccess) return answer(refused);
-    ++machine.counted.host_waits;
     machine.run_all();
     return answer(cudaSuccess);
   });

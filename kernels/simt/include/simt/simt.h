@@ -81,10 +81,9 @@ void set_seed(uint64_t seed);
 
 /// Totals so far. Differences describe a step.
 struct Counters {
-  uint64_t kernels, copies, graphs;
+  uint64_t kernels;
   uint64_t fills;            ///< of memory with one byte
   uint64_t library_calls;    ///< of stream_operation: products, sorts, collectives
-  uint64_t host_waits;       ///< calls that blocked the host until the device progressed
   uint64_t allocations;      ///< of device and of pinned memory
   uint64_t waits_for_ranks;  ///< calls that held the host, or would on a GPU, until the part of
                              ///< another rank came
