@@ -18,54 +18,11 @@ namespace {
 
 using nlohmann::json;
 
-KernelSizes no_sizes() {
-  KernelSizes s;
-  s.hotness = s.width = s.features = s.layer = s.crossed = s.parameters = 0;
-  return s;
-}
-
 KernelSizes small_sizes() {
   KernelSizes s;
   s.batch = 24, s.tables = 2, s.rows = 50, s.hotness = 3, s.width = 8, s.features = 5;
   s.matrix = 16, s.copied = 4096, s.layer = 16, s.crossed = 40, s.rank = 8, s.parameters = 1000;
   return s;
-}
-
-TEST(KernelSizes, TakeTheBytesOfTheirArrays) {
-  KernelSizes s = no_sizes();
-  EXPECT_EQ(s.bytes(), 0);
-  s.tables = 2, s.rows = 10, s.width = 4;
-  EXPECT_EQ(s.bytes(), 2 * 10 * 4 * 2 * 4);  // weights and one state
-  s = no_sizes();
-  s.batch = 3, s.tables = 2, s.hotness = 5;
-  EXPECT_EQ(s.bytes(), 3 * 2 * 5 * 2 * 8);
-  s = no_sizes();
-  s.batch = 3, s.tables = 2, s.features = 6, s.width = 4;
-  EXPECT_EQ(s.bytes(), 3 * 9 * 4 * 2 * 4 + 3 * 36 * 4);
-  s = no_sizes();
-  s.batch = 3, s.layer = 5, s.crossed = 7;
-  EXPECT_EQ(s.bytes(), 3 * (4 * 5 + 9 * 7) * 4 + 3 * 25 * 4);
-  s = no_sizes();
-  s.matrix = 6, s.copied = 100, s.parameters = 10;
-  EXPECT_EQ(s.bytes(), 3 * 36 * 4 + 200 + 4 * 10 * 4);
-}
-
-TEST(KernelSizes, ThatAreNotGivenFitACpu) {
-  const auto device = make_cpu_device();
-  KernelSizes s;
-  s.fill_for(*device);
-  EXPECT_EQ(s.batch, 2048);
-  EXPECT_EQ(s.tables, 4);
-  EXPECT_EQ(s.rows, 250000);
-  EXPECT_EQ(s.matrix, 1024);
-  EXPECT_EQ(s.copied, 128000000);
-  KernelSizes given = small_sizes();
-  given.fill_for(*device);
-  EXPECT_EQ(given.batch, 24);
-  EXPECT_EQ(given.tables, 2);
-  EXPECT_EQ(given.rows, 50);
-  EXPECT_EQ(given.matrix, 16);
-  EXPECT_EQ(given.copied, 4096);
 }
 
 /// A CPU with its operations on one thread.
@@ -169,25 +126,6 @@ TEST(KernelRows, OfUpdatesCountEachRowOfTheBatchOnce) {
   }
 }
 
-TEST(KernelRows, TellTheirShapes) {
-  const auto& rows = small().rows;
-  EXPECT_EQ(rows.at("lookup fp32, uniform ids").shape, "2 x 24 x 3 x 8");
-  EXPECT_EQ(rows.at("update adagrad, zipf ids, mixed bags").shape, "8 x 2 x 1..100 x 8");
-  EXPECT_EQ(rows.at("dot bf16 forward").shape, "24 x 6 x 8");
-  EXPECT_EQ(rows.at("fm fp32 backward").shape, "24 x 6 x 8");
-  EXPECT_EQ(rows.at("cross fp32 forward").shape, "24 x 40");
-  EXPECT_EQ(rows.at("cross bf16 input backward").shape, "3 x 24 x 40");
-  EXPECT_EQ(rows.at("average pool forward").shape, "24 x 40 / 7");
-  EXPECT_EQ(rows.at("linear fp32 forward, relu").shape, "24 x 16 x 16");
-  EXPECT_EQ(rows.at("cross layer bf16 up forward, added").shape, "20 x 8 x 40");
-  EXPECT_EQ(rows.at("linear bf16 weight gradient, 13 to 512").shape, "512 x 13 x 24");
-  EXPECT_EQ(rows.at("cross-entropy").shape, "24");
-  EXPECT_EQ(rows.at("copy blocks").shape, "5 of 24 x 8");
-  EXPECT_EQ(rows.at("convert fp32 to bf16").shape, "24 x 40");
-  EXPECT_EQ(rows.at("dense adam").shape, "1000");
-  EXPECT_EQ(rows.at("fill uniform").shape, "120 x 8");
-}
-
 TEST(KernelRows, HaveAShareOfTheTighterLimitAndNoGoalOnACpu) {
   for (const auto& [name, row] : small().rows) {
     const bool narrow = name.find("bf16") != std::string::npos;
@@ -254,17 +192,6 @@ TEST(KernelClock, LaunchesAShortCallOfAGpuAsAGraph) {
   EXPECT_EQ(got, values);
 }
 
-TEST(KernelSizes, ThatAreNotGivenFillAGpu) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
-  KernelSizes s;
-  s.fill_for(*make_cuda_device(0));
-  EXPECT_EQ(s.batch, 65536);
-  EXPECT_EQ(s.tables, 8);
-  EXPECT_EQ(s.rows, 4000000);
-  EXPECT_EQ(s.matrix, 8192);
-  EXPECT_EQ(s.copied, 2000000000);
-}
-
 TEST(KernelDevice, IsTheOneAskedForAndItsMemoryIsChecked) {
   KernelOptions options;
   options.sizes = small_sizes();
@@ -322,48 +249,6 @@ TEST(KernelRows, OfAGpuHaveGoalsAndTheLinkToItsHost) {
                                             {"group and update, uniform ids", 0}}));
 }
 
-TEST(KernelRows, OfOneNameNeedNoOther) {
-  Cpu cpu;
-  KernelOptions options;
-  options.sizes = small_sizes();
-  options.sizes.variants = false;
-  options.seconds = 0;
-  for (const char* name :
-       {"linear bf16 backward, relu", "linear fp32 forward, relu", "fm fp32 forward",
-        "fm bf16 backward", "cross fp32 forward", "cross bf16 backward",
-        "cross bf16 input backward", "average pool backward", "average pool forward",
-        "convert fp32 to bf16", "find non-finite fp32", "dot fp32 backward",
-        "lookup bf16, zipf ids", "update adagrad, zipf ids", "group rows, uniform ids",
-        "group and update, zipf ids", "linear bf16 weight gradient, 13 to 512"}) {
-    options.only = name;
-    const auto rows = time_kernels(*cpu.device, *cpu.stream, *cpu.ops, options).rows;
-    ASSERT_EQ(rows.size(), 1u) << name;
-    EXPECT_EQ(rows[0].name, name);
-  }
-}
-
-TEST(KernelRows, OfAGpuTimeReluMasksAsTrainingUsesThem) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
-  const auto device = make_cuda_device(0);
-  const auto stream = device->make_stream();
-  const auto ops = make_cuda_ops(*device, *stream, {});
-  KernelOptions options;
-  options.sizes = small_sizes();
-  options.sizes.variants = false;
-  options.seconds = 0;
-  options.only = "mask";
-  const auto rows = time_kernels(*device, *stream, *ops, options).rows;
-  std::vector<std::string> names;
-  for (const KernelRow& row : rows) {
-    names.push_back(row.name);
-    EXPECT_EQ(row.flops, 2 * 24 * 16 * 16) << row.name;
-  }
-  EXPECT_THAT(names, ::testing::ElementsAre("linear bf16 forward, relu and its mask",
-                                            "linear bf16 input backward through a relu mask",
-                                            "linear fp32 forward, relu and its mask",
-                                            "linear fp32 input backward through a relu mask"));
-}
-
 TEST(KernelLines, AreReportedAsSoonAsTheyAreKnown) {
   Cpu cpu;
   KernelOptions options;
@@ -380,43 +265,6 @@ TEST(KernelLines, AreReportedAsSoonAsTheyAreKnown) {
   EXPECT_EQ(lines[0]["sizes"]["batch"], 24);
   EXPECT_EQ(lines[1]["limit"], "copy");
   EXPECT_EQ(lines[2]["name"], "dot bf16 forward");
-}
-
-TEST(KernelLines, HaveEveryField) {
-  KernelOptions options;
-  options.sizes = small_sizes();
-  const json head =
-      json::parse(head_line(options, {.device = "cpu: some", .execution = "cpu avx2"}).json);
-  EXPECT_EQ(head["device"], "cpu: some");
-  EXPECT_EQ(head["execution"], "cpu avx2");
-  EXPECT_EQ(
-      head["sizes"],
-      json::parse(R"({"batch": 24, "tables": 2, "rows": 50, "hotness": 3, "width": 8, "features": 5,
-                                          "matrix": 16, "copied": 4096, "layer": 16, "crossed": 40,
-                                          "rank": 8, "parameters": 1000})"));
-  const json copied = json::parse(limit_line("copy", 20e9, true).json);
-  EXPECT_DOUBLE_EQ(copied["gb_per_second"].get<double>(), 20);
-  const json product = json::parse(limit_line("product bf16", 400e9, false).json);
-  EXPECT_EQ(product["limit"], "product bf16");
-  EXPECT_DOUBLE_EQ(product["gflops"].get<double>(), 400);
-  KernelRow row{.name = "dot", .shape = "2 x 3"};
-  row.seconds = 0.002, row.median = 0.004, row.bytes = 8e6, row.flops = 6e8, row.share = 0.5;
-  const json dot = json::parse(row_line(row).json);
-  row.name = "copy", row.flops = 0, row.goal = 0.75, row.note = "refused";
-  const json copy = json::parse(row_line(row).json);
-  EXPECT_EQ(dot["name"], "dot");
-  EXPECT_EQ(dot["shape"], "2 x 3");
-  EXPECT_EQ(dot["milliseconds"], 2);
-  EXPECT_EQ(dot["median_milliseconds"], 4);
-  EXPECT_EQ(dot["bytes"], 8e6);
-  EXPECT_DOUBLE_EQ(dot["gb_per_second"].get<double>(), 4);
-  EXPECT_DOUBLE_EQ(dot["gflops"].get<double>(), 300);
-  EXPECT_EQ(dot["share"], 0.5);
-  EXPECT_FALSE(dot.contains("goal"));
-  EXPECT_FALSE(dot.contains("note"));
-  EXPECT_EQ(copy["note"], "refused");
-  EXPECT_FALSE(copy.contains("gflops"));
-  EXPECT_EQ(copy["goal"], 0.75);
 }
 
 }  // namespace

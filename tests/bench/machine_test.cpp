@@ -2,12 +2,9 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "bench/limits.h"
 #include "bench/machine_text.h"
-#include "bench/matrix_rates.h"
 #include "bench/memory_check.h"
 
 namespace dlrm::bench {
@@ -89,36 +86,6 @@ TEST(Memory, ThatIsNotAvailableIsRefused) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
     EXPECT_STREQ(error.what(), "--size would take 3.0 GiB of memory; 2.5 GiB are available here");
   }
-}
-
-TEST(Limits, CountAMultiplicationAndAnAdditionAsTwo) { EXPECT_DOUBLE_EQ(gflops(1000, 0.5), 4); }
-
-TEST(Limits, OfProductsAreThoseOfTheBetterLibrary) {
-  Limits limits;
-  EXPECT_EQ(limits.sgemm(), 0);
-  limits.openblas_sgemm = 3;
-  EXPECT_EQ(limits.sgemm(), 3);
-  limits.onednn_sgemm = 5;
-  EXPECT_EQ(limits.sgemm(), 5);
-  limits.openblas_sgemm = 7;
-  EXPECT_EQ(limits.sgemm(), 7);
-}
-
-TEST(Limits, AreReportedWithTheirConditions) {
-  const LimitOptions options{64, 3, 0.5, 2};
-  const Limits limits{1, {}, 3, 4, 5, 6, 7};
-  const auto all = nlohmann::json::parse(to_json(options, limits));
-  EXPECT_EQ(all["processor"], processor_name());
-  EXPECT_EQ(all["threads"], 2);
-  EXPECT_EQ(all["matrix_size"], 64);
-  EXPECT_EQ(all["array_megabytes"], 3);
-  EXPECT_EQ(
-      all["gflops"],
-      nlohmann::json::parse(
-          R"({"sgemm": 1.0, "onednn_sgemm": 1.0, "openblas_sgemm": null, "onednn_bf16": 3.0})"));
-  EXPECT_EQ(all["gb_per_second"],
-            nlohmann::json::parse(
-                R"({"triad": 4.0, "triad_streaming": 5.0, "read": 6.0, "random_rows": 7.0})"));
 }
 
 }  // namespace

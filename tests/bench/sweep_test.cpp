@@ -1,16 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "dlrm/core/error.h"
 
 #include "bench/batch_sweep.h"
-#include "bench/machine_text.h"
 
 namespace dlrm::bench {
 namespace {
 
-using nlohmann::json;
 using ::testing::ElementsAre;
 
 TEST(Spread, IsMeanDeviationAndBoundsOfASample) {
@@ -73,77 +70,6 @@ TEST(MovingShare, IsThatOfStagesThatMoveData) {
   EXPECT_EQ(point.moving_share(), 0.25);
   point.asynchronous = true;
   EXPECT_FALSE(point.moving_share());
-}
-
-SweepOptions options() {
-  SweepOptions o;
-  o.config_path = "some.yaml";
-  o.samples = 1000;
-  o.repeats = 2;
-  return o;
-}
-
-SweepPoint point_of(int64_t batch) {
-  SweepPoint p;
-  p.batch = batch;
-  p.steps = 7;
-  p.seconds = {0.25, 0.75};
-  p.core_utilization = {0.25, 0.5};
-  p.process_utilization = 0.375;
-  p.resident_bytes = int64_t{3} << 30;
-  p.stages_ms = {{"data", 1}, {"top", 3}};
-  return p;
-}
-
-TEST(SweepReport, HasEveryField) {
-  SweepResult result;
-  result.threads = 3;
-  result.device = "cpu: some";
-  result.points = {point_of(8)};
-  const json all = json::parse(to_json(options(), result));
-  EXPECT_EQ(all["config"], "some.yaml");
-  EXPECT_EQ(all["processor"], processor_name());
-  EXPECT_EQ(all["device"], "cpu: some");
-  EXPECT_EQ(all["threads"], 3);
-  EXPECT_EQ(all["samples"], 1000);
-  EXPECT_EQ(all["repeats"], 2);
-  EXPECT_EQ(all["machine_memory_bytes"], machine_memory_bytes());
-  EXPECT_EQ(all["moving_stages"], json::parse(R"(["data"])"));
-  const json& p = all["points"].at(0);
-  EXPECT_EQ(p["batch"], 8);
-  EXPECT_EQ(p["steps"], 7);
-  EXPECT_EQ(p["seconds"]["mean"], 0.5);
-  EXPECT_DOUBLE_EQ(p["seconds"]["stddev"].get<double>(), std::sqrt(0.125));
-  EXPECT_EQ(p["seconds"]["min"], 0.25);
-  EXPECT_EQ(p["seconds"]["max"], 0.75);
-  EXPECT_EQ(p["seconds"]["repeats"], json::parse("[0.25, 0.75]"));
-  EXPECT_EQ(p["samples_per_second"], 2000);
-  EXPECT_EQ(p["core_utilization"], json::parse("[0.25, 0.5]"));
-  EXPECT_EQ(p["process_utilization"], 0.375);
-  EXPECT_EQ(p["resident_bytes"], int64_t{3} << 30);
-  EXPECT_DOUBLE_EQ(p["memory_share"].get<double>(),
-                   3 * 0x1p30 / static_cast<double>(machine_memory_bytes()));
-  EXPECT_EQ(p["moving_share"], 0.25);
-  EXPECT_EQ(p["stages_ms"], json::parse(R"({"data": 1.0, "top": 3.0})"));
-  EXPECT_FALSE(p.contains("recorded_steps"));
-  EXPECT_FALSE(p.contains("gpu"));
-}
-
-TEST(SweepReport, OfADeviceHasItsGraphsAndItsUse) {
-  SweepResult result;
-  result.points = {point_of(8)};
-  result.points[0].asynchronous = true;
-  result.points[0].recorded_steps = 5;
-  result.points[0].gpu = Utilisation{0.5, 0.25, 700, 1000};
-  const json all = json::parse(to_json(options(), result));
-  EXPECT_TRUE(all["moving_stages"].empty());
-  const json& p = all["points"].at(0);
-  EXPECT_EQ(p["recorded_steps"], 5);
-  EXPECT_FALSE(p.contains("moving_share"));
-  EXPECT_EQ(
-      p["gpu"],
-      json::parse(
-          R"({"busy_share": 0.5, "memory_busy_share": 0.25, "memory_used": 700, "memory_total": 1000})"));
 }
 
 }  // namespace

@@ -322,39 +322,5 @@ TEST_F(Refusals, OfTimesThatAreNotKnown) {
   cudaEventDestroy(untimed);
 }
 
-TEST_F(Refusals, OfDevicesBesideTheOne) {
-  int count = 0, value = 0;
-  EXPECT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
-  EXPECT_EQ(count, 1);
-  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
-  EXPECT_EQ(cudaSetDevice(1), cudaErrorInvalidDevice);
-  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidDevice);
-  cudaDeviceProp properties;
-  EXPECT_EQ(cudaGetDeviceProperties(&properties, 1), cudaErrorInvalidDevice);
-  EXPECT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
-  const std::pair<cudaDeviceAttr, int> attributes[] = {
-      {cudaDevAttrMultiProcessorCount, properties.multiProcessorCount},
-      {cudaDevAttrComputeCapabilityMajor, properties.major},
-      {cudaDevAttrComputeCapabilityMinor, properties.minor}};
-  for (const auto& [attribute, expected] : attributes) {
-    EXPECT_EQ(cudaDeviceGetAttribute(&value, attribute, 0), cudaSuccess);
-    EXPECT_EQ(value, expected);
-    EXPECT_EQ(cudaDeviceGetAttribute(&value, attribute, 1), cudaErrorInvalidDevice);
-  }
-  char id[13] = "";
-  EXPECT_EQ(cudaDeviceGetPCIBusId(id, 12, 0), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaDeviceGetPCIBusId(id, 13, 1), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaDeviceGetPCIBusId(id, 13, 0), cudaSuccess);
-  EXPECT_STREQ(id, "0000:00:00.0");
-  cudaMemPool_t pool = nullptr;
-  EXPECT_EQ(cudaDeviceGetDefaultMemPool(&pool, 0), cudaSuccess);
-  EXPECT_EQ(cudaDeviceGetDefaultMemPool(&pool, 1), cudaErrorInvalidDevice);
-  int driver = 0, runtime = 0;
-  EXPECT_EQ(cudaDriverGetVersion(&driver), cudaSuccess);
-  EXPECT_EQ(cudaRuntimeGetVersion(&runtime), cudaSuccess);
-  EXPECT_EQ(driver, CUDART_VERSION);
-  EXPECT_EQ(runtime, CUDART_VERSION);
-}
-
 }  // namespace
 }  // namespace dlrm::kernels
