@@ -106,9 +106,7 @@ void check_sum(const DeviceRank& rank, int64_t count, bool exact, DType wire) {
   require_same(data.read(*stream), expected, "allreduce", rank);
 }
 
-}  // namespace
-
-void check_device_alltoallv(const DeviceRank& rank) {
+void check_alltoallv(const DeviceRank& rank) {
   const std::unique_ptr<Stream> stream = rank.device.make_stream();
   for (const int64_t scale : kSizes) {
     Blocks b = blocks_of(rank.host, scale);
@@ -122,7 +120,7 @@ void check_device_alltoallv(const DeviceRank& rank) {
   }
 }
 
-void check_device_allgatherv(const DeviceRank& rank) {
+void check_allgatherv(const DeviceRank& rank) {
   const std::unique_ptr<Stream> stream = rank.device.make_stream();
   for (const int64_t size : kSizes) {
     std::vector<int64_t> bytes, offsets;
@@ -150,7 +148,7 @@ void check_device_allgatherv(const DeviceRank& rank) {
   }
 }
 
-void check_device_broadcast(const DeviceRank& rank) {
+void check_broadcast(const DeviceRank& rank) {
   const std::unique_ptr<Stream> stream = rank.device.make_stream();
   for (const int64_t size : kSizes) {
     const int root = static_cast<int>(size % rank.host.size());
@@ -160,7 +158,7 @@ void check_device_broadcast(const DeviceRank& rank) {
   }
 }
 
-void check_device_allreduce(const DeviceRank& rank, bool exact) {
+void check_allreduce(const DeviceRank& rank, bool exact) {
   for (const int64_t size : kSizes) {
     check_sum<float>(rank, size, exact, DType::kFloat32);
     check_sum<double>(rank, size, exact, DType::kFloat32);
@@ -168,11 +166,11 @@ void check_device_allreduce(const DeviceRank& rank, bool exact) {
   }
 }
 
-void check_device_bf16_allreduce(const DeviceRank& rank) {
+void check_bf16_allreduce(const DeviceRank& rank) {
   for (const int64_t size : kSizes) check_sum<float>(rank, size, true, DType::kBFloat16);
 }
 
-void check_device_calls_in_flight(const DeviceRank& rank) {
+void check_calls_in_flight(const DeviceRank& rank) {
   const std::unique_ptr<Stream> one = rank.device.make_stream();
   const std::unique_ptr<Stream> two = rank.device.make_stream();
   for (int round = 0; round < 4; ++round) {
@@ -207,7 +205,7 @@ void check_device_calls_in_flight(const DeviceRank& rank) {
   }
 }
 
-void check_device_calls_in_turn(const DeviceRank& rank) {
+void check_calls_in_turn(const DeviceRank& rank) {
   const std::unique_ptr<Stream> one = rank.device.make_stream();
   const std::unique_ptr<Stream> two = rank.device.make_stream();
   for (int round = 0; round < 8; ++round) {
@@ -224,7 +222,7 @@ void check_device_calls_in_turn(const DeviceRank& rank) {
   }
 }
 
-void check_device_duplicates(const DeviceRank& rank) {
+void check_duplicates(const DeviceRank& rank) {
   const std::unique_ptr<Communicator> other = rank.wire.duplicate();
   const std::unique_ptr<Stream> stream = rank.device.make_stream();
   std::vector<float> sums = values<float>(rank.host.rank(), 4001, false);
@@ -238,15 +236,17 @@ void check_device_duplicates(const DeviceRank& rank) {
   require_same(there.read(*stream), sums, "allreduce of a duplicate", rank);
 }
 
+}  // namespace
+
 void check_device_everything(const DeviceRank& rank, bool exact) {
-  check_device_alltoallv(rank);
-  check_device_allgatherv(rank);
-  check_device_broadcast(rank);
-  check_device_allreduce(rank, exact);
-  check_device_bf16_allreduce(rank);
-  check_device_calls_in_flight(rank);
-  check_device_calls_in_turn(rank);
-  check_device_duplicates(rank);
+  check_alltoallv(rank);
+  check_allgatherv(rank);
+  check_broadcast(rank);
+  check_allreduce(rank, exact);
+  check_bf16_allreduce(rank);
+  check_calls_in_flight(rank);
+  check_calls_in_turn(rank);
+  check_duplicates(rank);
 }
 
 }  // namespace dlrm::test

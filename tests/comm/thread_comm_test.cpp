@@ -2,15 +2,11 @@
 
 #include <atomic>
 #include <functional>
-#include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
-
-#include "comm/threads/thread_group.h"
 
 namespace dlrm {
 namespace {
@@ -155,39 +151,6 @@ TEST(ThreadComm, APeerThatIsLostIsAnErrorIfNoRankHasAnother) {
   EXPECT_EQ(failure_of(3, lose(1, 10)), "rank 11 failed or vanished");
   EXPECT_EQ(failure_of(3, lose(0, 10)), "rank 10 failed or vanished");
   EXPECT_EQ(failure_of(3, lose(3, 10)), "none");
-}
-
-TEST(ThreadComm, TheFirstRankThatFailsIsKept) {
-  comm::FirstFailure failure;
-  EXPECT_EQ(failure.rank(), -1);
-  failure.set(3);
-  failure.set(0);
-  EXPECT_EQ(failure.rank(), 3);
-}
-
-TEST(ThreadGroup, GivesEachDuplicateAGroupOfItsOwnThatFailsWithTheFirst) {
-  const auto failure = std::make_shared<comm::FirstFailure>();
-  comm::ThreadGroup group(3, failure);
-  const auto first = group.duplicate(0), second = group.duplicate(1);
-  EXPECT_NE(first, second);
-  EXPECT_EQ(group.duplicate(0), first);
-  EXPECT_EQ(group.duplicate(1), second);
-  EXPECT_EQ(second->ranks(), 3);
-  EXPECT_EQ(second->failed_rank(), -1);
-  failure->set(2);
-  EXPECT_EQ(second->failed_rank(), 2);
-}
-
-TEST(ThreadGroup, CallsMeetUntilTheLastRankHasLeft) {
-  comm::ThreadGroup group(2, std::make_shared<comm::FirstFailure>());
-  comm::ThreadRendezvous& five = group.enter(5);
-  EXPECT_EQ(&group.enter(5), &five);
-  EXPECT_NE(&group.enter(6), &five);
-  group.leave(5);
-  EXPECT_EQ(&group.enter(5), &five) << "a rank is still there";
-  group.leave(5);
-  EXPECT_EQ(&group.enter(7), &five) << "it is free";
-  EXPECT_EQ(five.left, 0);
 }
 
 }  // namespace

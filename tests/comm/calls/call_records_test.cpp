@@ -10,7 +10,6 @@
 #include "dlrm/comm/device_comm.h"
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/device/device.h"
-#include "dlrm/wire/message_bytes.h"
 
 #include "comm/calls/progress_engine.h"
 
@@ -62,89 +61,6 @@ TEST(CallRecords, NameEachCollectiveAndTheBytesOfThisRank) {
   });
 }
 
-TEST(CallRecords, OfOneRankAreTheSame) {
-  const auto comm = make_self_comm();
-  std::vector<float> floats(5, 1);
-  std::vector<int64_t> integers(3, 4);
-  EXPECT_EQ(entered_by(*comm, [&] { comm->start_allreduce<float>(floats).wait(); }),
-            "allreduce 20");
-  EXPECT_EQ(entered_by(*comm, [&] { comm->allreduce_max(integers); }), "allreduce_max 24");
-  EXPECT_EQ(entered_by(*comm, [&] { comm->barrier(); }), "barrier 0");
-  EXPECT_EQ(comm->describe(), "alone");
-}
-
-TEST(CallRecords, OfADeviceCommunicatorAreTheSame) {
-  const auto host = make_self_comm();
-  const auto device = make_cpu_device();
-  const auto wire = make_device_comm(*host, *device);
-  const auto last = [&] {
-    std::string found;
-    wire->engine()->monitor().each_call_log([&](const CallLog& log) {
-      if (log.entered() == 0) return;
-      const CallLog::Entry call = log.call(log.entered());
-      found += std::string(call.name) + " " + std::to_string(call.bytes);
-    });
-    return found;
-  };
-  EXPECT_EQ(last(), "");
-  std::vector<float> floats(5, 1);
-  std::vector<double> doubles(5, 1);
-  wire->start_allreduce<float>(floats).wait();
-  EXPECT_EQ(last(), "allreduce 20");
-  wire->start_allreduce<double>(doubles).wait();
-  EXPECT_EQ(last(), "allreduce 40");
-  wire->start_allreduce<float>({}).wait();
-  EXPECT_EQ(last(), "allreduce 0");
-}
-
-/// Progress is what the watchdog looks for: each call that is entered, and each part that ends.
-TEST(CallRecords, CountAsProgress) {
-  run_on_threads(3, [](Communicator& comm) {
-    const Monitor& monitor = comm.engine()->monitor();
-    std::vector<float> small(1, 1), large(kOneExchangeBytes, 1);  // the large sum has two parts
-    uint64_t before = monitor.progress();
-    const auto gained = [&](const std::function<void()>& call) {
-      call();
-      const uint64_t gain = monitor.progress() - before;
-      before += gain;
-      return gain;
-    };
-    const uint64_t one = gained([&] { comm.allreduce<float>(small); });
-    EXPECT_GT(one, 1u);
-    EXPECT_GT(gained([&] { comm.allreduce<float>(large); }), one);
-    EXPECT_GT(gained([&] { comm.barrier(); }), 1u);
-  });
-}
-
-TEST(CallRecords, EndWithTheirCommunicator) {
-  const auto comm = make_self_comm();
-  std::vector<int> ids;
-  const auto list = [&] {
-    ids.clear();
-    comm->engine()->monitor().each_call_log([&](const CallLog& log) { ids.push_back(log.id()); });
-    return ids;
-  };
-  auto first = comm->duplicate();
-  const auto second = comm->duplicate();
-  EXPECT_EQ(list(), (std::vector<int>{0, 1, 2}));
-  first.reset();
-  EXPECT_EQ(list(), (std::vector<int>{0, 2}));
-  const auto third = comm->duplicate();
-  EXPECT_EQ(list(), (std::vector<int>{0, 2, 3}));
-}
-
-TEST(CallLog, KeepsTheLastEightCalls) {
-  CallLog log(5);
-  EXPECT_EQ(log.id(), 5);
-  EXPECT_EQ(log.entered(), 0u);
-  for (int64_t i = 1; i <= 20; ++i) log.enter(i % 2 ? "odd" : "even", i);
-  EXPECT_EQ(log.entered(), 20u);
-  for (int64_t i = 13; i <= 20; ++i) {
-    EXPECT_STREQ(log.call(static_cast<uint64_t>(i)).name, i % 2 ? "odd" : "even");
-    EXPECT_EQ(log.call(static_cast<uint64_t>(i)).bytes, i);
-  }
-}
-
 TEST(Refused, AreListsThatDoNotHaveAnEntryForEachRank) {
   const auto comm = make_self_comm();
   char from[8] = {}, to[8] = {};
@@ -176,41 +92,6 @@ TEST(Refused, AreWiresThatAreNoTypeOfTheValues) {
     EXPECT_THROW(comm.start_allreduce<double>(doubles, DType::kBFloat16), std::exception);
     comm.barrier();
   });
-}
-
-TEST(ExchangeLayouts, ArePackedInTheOrderOfRanks) {
-  const ExchangeLayout layout = ExchangeLayout::packed({3, 0, 5}, {1, 7, 2});
-  EXPECT_EQ(layout.send_offsets, (std::vector<int64_t>{0, 3, 3}));
-  EXPECT_EQ(layout.receive_offsets, (std::vector<int64_t>{0, 1, 8}));
-  EXPECT_EQ(layout.send_total(), 8);
-  EXPECT_EQ(layout.receive_total(), 10);
-}
-
-TEST(PeerLost, NamesTheRank) {
-  const PeerLost lost(ExitCode::kFailure, 4);
-  EXPECT_STREQ(lost.what(), "rank 4 failed or vanished");
-  EXPECT_EQ(lost.rank(), 4);
-}
-
-TEST(Monitor, TellsTheFirstFailureOfItsSources) {
-  struct Source final : FailureSource {
-    explicit Source(std::string text) : text(std::move(text)) {}
-    std::string failure() override { return text; }
-    std::string text;
-  };
-  Monitor monitor;
-  EXPECT_EQ(monitor.failure(), "");
-  Source none(""), first("first"), second("second");
-  for (FailureSource* source :
-       {static_cast<FailureSource*>(&none), static_cast<FailureSource*>(&first),
-        static_cast<FailureSource*>(&second)}) {
-    monitor.add(*source);
-  }
-  EXPECT_EQ(monitor.failure(), "first");
-  monitor.remove(first);
-  EXPECT_EQ(monitor.failure(), "second");
-  monitor.remove(second);
-  EXPECT_EQ(monitor.failure(), "");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "comm/calls/call.h"
 #include "comm/calls/call_pool.h"
@@ -103,84 +103,6 @@ TEST(ProgressEngine, ACallThatIsDestroyedTakesNoFurtherStep) {
   b->abandon();
   EXPECT_TRUE(calls.engine->abandoned());
   EXPECT_TRUE(b->abandoned());
-}
-
-TEST(CallPool, GivesTheMemoryOfTheSameSizeAgain) {
-  CallPool pool;
-  void* small = pool.acquire(100);
-  void* large = pool.acquire(200);
-  pool.release(small, 100);
-  pool.release(large, 200);
-  EXPECT_EQ(pool.acquire(200), large);
-  EXPECT_EQ(pool.acquire(100), small);
-  pool.release(small, 100);
-  pool.release(large, 200);
-}
-
-TEST(CallPool, FreesTheOldestOfMoreThan64Blocks) {
-  CallPool pool;
-  std::vector<void*> blocks;
-  for (size_t i = 0; i < 65; ++i) blocks.push_back(pool.acquire(1000 + i));
-  for (size_t i = 0; i < 65; ++i) pool.release(blocks[i], 1000 + i);
-  for (size_t i = 64; i >= 1; --i) EXPECT_EQ(pool.acquire(1000 + i), blocks[i]) << i;
-  for (size_t i = 1; i < 65; ++i) pool.release(blocks[i], 1000 + i);
-}
-
-TEST(CallPool, ALayoutIsZeroAgainForAnyNumberOfRanks) {
-  CallPool pool;
-  ExchangeLayout used = pool.acquire_layout(3);
-  EXPECT_EQ(used.send_bytes, std::vector<int64_t>(3));
-  const auto lists = [](ExchangeLayout& l) {
-    return std::vector<std::vector<int64_t>*>{&l.send_bytes, &l.send_offsets, &l.receive_bytes,
-                                              &l.receive_offsets};
-  };
-  for (auto* list : lists(used)) list->assign({5, 6, 7});
-  const int64_t* memory = used.send_bytes.data();
-  pool.release(std::move(used));
-  ExchangeLayout again = pool.acquire_layout(2);
-  EXPECT_EQ(again.send_bytes.data(), memory);
-  for (auto* list : lists(again)) EXPECT_EQ(*list, std::vector<int64_t>(2));
-}
-
-TEST(CallPool, EachReleasedLayoutIsUsedAgainOnce) {
-  CallPool pool;
-  std::vector<ExchangeLayout> layouts;
-  std::vector<const int64_t*> released, acquired;
-  for (int i = 0; i < 3; ++i) layouts.push_back(pool.acquire_layout(4));
-  for (ExchangeLayout& layout : layouts) {
-    released.push_back(layout.receive_offsets.data());
-    pool.release(std::move(layout));
-  }
-  layouts.clear();
-  for (int i = 0; i < 3; ++i) {
-    layouts.push_back(pool.acquire_layout(4));
-    acquired.push_back(layouts.back().receive_offsets.data());
-  }
-  EXPECT_THAT(acquired, testing::UnorderedElementsAreArray(released));
-}
-
-TEST(CallPool, KeepsUpTo64Layouts) {
-  CallPool pool;
-  std::vector<ExchangeLayout> layouts;
-  std::vector<const int64_t*> released;
-  for (int i = 0; i < 66; ++i) layouts.push_back(pool.acquire_layout(4));
-  for (ExchangeLayout& layout : layouts) {
-    released.push_back(layout.send_bytes.data());
-    pool.release(std::move(layout));
-  }
-  layouts.clear();
-  for (size_t i = 64; i-- > 0;) {  // the last one first
-    layouts.push_back(pool.acquire_layout(4));
-    EXPECT_EQ(layouts.back().send_bytes.data(), released[i]) << i;
-  }
-}
-
-TEST(CallPool, ACallsMemoryIsReusedByTheNext) {
-  Calls calls;
-  auto first = calls.make("a", 1);
-  const void* memory = first.get();
-  first.reset();
-  EXPECT_EQ(calls.make("b", 1).get(), memory);
 }
 
 }  // namespace

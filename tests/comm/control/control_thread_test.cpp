@@ -33,25 +33,6 @@ TEST(ControlThreadDeath, WithoutAChannelOnlyASingleRankIsWatched) {
               "rank 0 made no progress");
 }
 
-/// Lets a paused watchdog look for 0.9 s, continues it, and waits for its end.
-[[noreturn]] void pause_and_continue(bool continued) {
-  ControlThread control(0, 1, nullptr, std::make_shared<ProgressEngine>(WaitPolicy::kSpin));
-  const Trace trace;
-  control.pause_watchdog(true);
-  control.start_watchdog(0.2, trace);
-  std::this_thread::sleep_for(std::chrono::milliseconds(900));
-  if (!continued) ::_exit(7);
-  control.pause_watchdog(false);
-  std::this_thread::sleep_for(std::chrono::minutes(5));
-  ::_exit(7);
-}
-
-TEST(ControlThreadDeath, APausedRankIsNotWatchedUntilItContinues) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  EXPECT_EXIT(pause_and_continue(false), testing::ExitedWithCode(7), "^$");
-  EXPECT_EXIT(pause_and_continue(true), testing::ExitedWithCode(3), "rank 0 made no progress");
-}
-
 /// A control thread of rank `rank` of `ranks`, which receives these messages. With a `timeout` it
 /// watches. With an `error` it ends all. Ends with 7 otherwise.
 [[noreturn]] void control(int rank, int ranks, std::vector<ControlChannel::Message> incoming,
@@ -95,73 +76,6 @@ TEST(ControlThreadDeath, ASilentRankEndsTheJobWithATable) {
               "error: rank 1 no longer answers");
   EXPECT_EXIT(control(1, 2, {}, 0.2), testing::ExitedWithCode(3),
               "error: rank 0 no longer answers.*\n<send 3 to 0: 3>\n<abort 3>\n");
-}
-
-/// Receives the same message at each poll.
-class RepeatingChannel final : public ControlChannel {
- public:
-  explicit RepeatingChannel(Message message) : message_(std::move(message)) {}
-  void send(int, int, const void*, size_t) override {}
-  void make_progress() override {}
-  int unsent(int) const override { return 0; }
-  bool all_sent() override { return true; }
-  bool receive(Message& message) override {
-    given_ = !given_;
-    if (given_) message = message_;
-    return given_;
-  }
-  void finalize() override {}
-  void abort(int) override {}
-
- private:
-  const Message message_;
-  bool given_ = false;
-};
-
-/// Watches as rank `rank` of `ranks` with a timeout of 0.1 s for `time`, then ends with 7.
-[[noreturn]] void hear_again_and_again(int rank, int ranks, const ControlChannel::Message& message,
-                                       std::chrono::milliseconds time) {
-  ControlThread control(rank, ranks, std::make_unique<RepeatingChannel>(message),
-                        std::make_shared<ProgressEngine>(WaitPolicy::kSpin));
-  const Trace trace;
-  control.start_watchdog(0.1, trace);
-  std::this_thread::sleep_for(time);
-  ::_exit(7);
-}
-
-/// Rank 1 is paused, so that no rank need make progress.
-TEST(ControlThreadDeath, ARankIsHeardByItsReportsAndAJudgeByAnySign) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  RankReport report;
-  report.rank = report.paused = 1;
-  const std::string bytes(reinterpret_cast<const char*>(&report), sizeof report);
-  constexpr auto kAWhile = std::chrono::milliseconds(400);
-  EXPECT_EXIT(hear_again_and_again(0, 2, message_of(1, kReport, bytes), kAWhile),
-              testing::ExitedWithCode(7), "^$");
-  EXPECT_EXIT(hear_again_and_again(2, 3, message_of(1, kAlive, ""), kAWhile),
-              testing::ExitedWithCode(7), "^$");
-  EXPECT_EXIT(
-      hear_again_and_again(0, 2, message_of(1, kReport, bytes + "x"), std::chrono::minutes(5)),
-      testing::ExitedWithCode(3), "rank 1 no longer answers");
-}
-
-TEST(ControlThread, ItsCallsMayTakeAsLongAsTheWatchdogWaits) {
-  EXPECT_EQ(seconds_of_a_poll(0), 300);
-  EXPECT_EQ(seconds_of_a_poll(2), 10);
-  EXPECT_EQ(seconds_of_a_poll(60), 60);
-}
-
-TEST(ControlThread, ReportsEndOnceAllMessagesHaveLeft) {
-  auto channel = std::make_unique<RecordingChannel>();
-  RecordingChannel& messages = *channel;
-  messages.leaves_at = 4;
-  ControlThread control(0, 2, std::move(channel),
-                        std::make_shared<ProgressEngine>(WaitPolicy::kSpin));
-  const Trace trace;
-  control.start_watchdog(60, trace);
-  control.stop_reports();
-  control.stop();
-  EXPECT_GE(messages.asked, 4);
 }
 
 }  // namespace

@@ -100,21 +100,6 @@ TEST(JobEndDeath, MpiIsFinalizedIfTheJobSucceeded) {
               "^a table\ndone\n<send 3 to 1: 0>\n<send 3 to 2: 0>\n<left>\n<finalize>\n$");
 }
 
-/// Advances the end of a job as rank 1 many times, and then ends with 7.
-void ask_rank_zero() {
-  ProgressEngine engine(WaitPolicy::kSpin);
-  RecordingChannel channel(true);
-  JobEnd job(1, 3, &channel, engine);
-  job.add({1, 2, "bad key"});
-  job.add({1, 3, "later"});
-  for (int i = 0; i < 100; ++i) job.advance();
-  std::_Exit(7);
-}
-
-TEST(JobEndDeath, ARankAsksRankZeroOnce) {
-  EXPECT_EXIT(ask_rank_zero(), testing::ExitedWithCode(7), "^<send 2 to 0: 2 bad key>\n$");
-}
-
 /// Receives a message of this kind and bytes as rank 2 of three. Ends with 77 if nothing happens.
 [[noreturn]] void receive_as_rank2(int kind, const std::string& bytes) {
   ProgressEngine engine(WaitPolicy::kSpin);
@@ -133,20 +118,6 @@ TEST(JobEndDeath, AnOrderToEndIsObeyedAndOtherMessagesAreNot) {
   EXPECT_EXIT(receive_as_rank2(2, three.substr(0, 3)), testing::ExitedWithCode(77), "^$");
   EXPECT_EXIT(receive_as_rank2(2, three + "why"), testing::ExitedWithCode(78), "^$");
   EXPECT_EXIT(receive_as_rank2(4, three), testing::ExitedWithCode(77), "^$");
-}
-
-/// Ends this process as rank 0 with a request that it receives from rank 2.
-void end_with_a_received_request() {
-  ProgressEngine engine(WaitPolicy::kSpin);
-  JobEnd job(0, 1, nullptr, engine);
-  job.add({3, 2, "from three"});
-  const std::string bytes("\3\0\0\0from two", 12);
-  job.receive({2, 2, {bytes.begin(), bytes.end()}});
-  job.advance();
-}
-
-TEST(JobEndDeath, AReceivedRequestHasItsSendersRankCodeAndText) {
-  EXPECT_EXIT(end_with_a_received_request(), testing::ExitedWithCode(3), "^error: from two\n$");
 }
 
 }  // namespace

@@ -98,14 +98,6 @@ TEST(FindStall, TheTableShowsWhatEachRankDid) {
   EXPECT_EQ(stall.error, "rank 2 no longer answers: last heard 400 s ago in stage start");
 }
 
-TEST(FindStall, SeveralSilentRanksAreNamed) {
-  std::vector<PeerReport> ranks = {rank(0, 1, "a", {}), rank(1, 1, "b", {}), rank(2, 1, "c", {})};
-  ranks[1].seconds_ago = 301;
-  ranks[2].seconds_ago = 310;
-  EXPECT_EQ(find_stall(ranks, 300).error,
-            "ranks 1, 2 no longer answer: last heard 301 s ago in stage b");
-}
-
 /// Two ranks on each of two hosts.
 std::vector<PeerReport> on_two_hosts() {
   std::vector<PeerReport> ranks;
@@ -145,30 +137,6 @@ TEST(FindStall, HostsThatNeverReportedAreNotNamed) {
   EXPECT_THAT(stall.table, HasSubstr("     3                         never\n"));
 }
 
-TEST(FindStall, RanksInDifferentCallsAreNamed) {
-  const Stall stall =
-      find_stall({rank(0, 301, "a", {{"barrier", 0}}), rank(1, 301, "b", {{"broadcast", 8}})}, 300);
-  ASSERT_TRUE(stall.found);
-  EXPECT_THAT(stall.error, HasSubstr("rank 0 barrier, rank 1 broadcast"));
-}
-
-TEST(FindStall, ASilentRankIsNamed) {
-  std::vector<PeerReport> ranks = {rank(0, 5, "return", {{"barrier", 0}}),
-                                   rank(1, 0, "lookup", {{"barrier", 0}})};
-  ranks[1].seconds_ago = 300;
-  const Stall stall = find_stall(ranks, 300);
-  ASSERT_TRUE(stall.found);
-  EXPECT_EQ(stall.error, "rank 1 no longer answers: last heard 300 s ago in stage lookup");
-}
-
-TEST(FindStall, ARankThatNeverReportedIsFound) {
-  std::vector<PeerReport> ranks = {rank(0, 5, "return", {}), PeerReport{}};
-  ranks[1].seconds_ago = 301;
-  const Stall stall = find_stall(ranks, 300);
-  ASSERT_TRUE(stall.found);
-  EXPECT_THAT(stall.table, HasSubstr("never"));
-}
-
 TEST(FindStall, APauseExcusesIdlenessButNotSilence) {
   std::vector<PeerReport> ranks = {rank(0, 400, "wait", {{"barrier", 0}}), rank(1, 0, "load", {})};
   ranks[1].report.paused = 1;
@@ -184,15 +152,6 @@ TEST(FindStall, WithinOneCallTheIdlestRankIsNamed) {
   EXPECT_EQ(stall.error, "rank 1 made no progress for 300 s in stage b");
 }
 
-TEST(FindStall, OfSeveralRanksThatLackACallTheFirstOnesStageIsNamed) {
-  const Stall stall = find_stall({rank(0, 301, "return", {{"barrier", 0}}),
-                                  rank(1, 301, "lookup", {}), rank(2, 301, "top", {})},
-                                 300);
-  EXPECT_EQ(stall.error,
-            "ranks 1, 2 made no progress for 300 s: not in barrier #1 where others wait, stage "
-            "lookup");
-}
-
 TEST(FindStall, DifferentCallsAreNamedByTheirNamesOrder) {
   const Stall stall =
       find_stall({rank(0, 2.5, "a", {{"broadcast", 8}}), rank(1, 2.5, "b", {{"allreduce", 8}}),
@@ -203,52 +162,6 @@ TEST(FindStall, DifferentCallsAreNamedByTheirNamesOrder) {
             "broadcast");
   EXPECT_THAT(stall.table, HasSubstr("  communicator 0, call #1: rank 1 entered allreduce; rank 2 "
                                      "entered barrier; rank 0 entered broadcast\n"));
-}
-
-TEST(FindStall, AMissingRankComesBeforeDifferentNames) {
-  // The ranks differ in call 1 of communicator 0, and rank 0 lacks a call of communicator 4.
-  std::vector<PeerReport> ranks = {rank(0, 301, "a", {{"barrier", 0}}),
-                                   rank(1, 301, "b", {{"broadcast", 8}})};
-  ranks[1].report.comm_count = 2;
-  ranks[1].report.comms[1] = ranks[1].report.comms[0];
-  ranks[1].report.comms[1].id = 4;
-  EXPECT_EQ(find_stall(ranks, 300).error,
-            "rank 0 made no progress for 300 s: not in broadcast #1 where others wait, stage a");
-}
-
-TEST(FindStall, ACallThatIsNoLongerKeptHasNoName) {
-  std::vector<PeerReport> ranks = {rank(0, 301, "a", {{"barrier", 0}}), rank(1, 301, "b", {})};
-  for (auto& entry : ranks[0].report.comms[0].calls) std::snprintf(entry.name, 8, "barrier");
-  ranks[0].report.comms[0].entered = CallLog::kKept;  // call 1 is the oldest one kept
-  EXPECT_THAT(find_stall(ranks, 300).table, HasSubstr("call #1: barrier not entered by rank 1\n"));
-  ++ranks[0].report.comms[0].entered;
-  EXPECT_THAT(find_stall(ranks, 300).table, HasSubstr("call #1: a call not entered by rank 1\n"));
-}
-
-TEST(FindStall, CommunicatorsOfAllPagesAreCompared) {
-  std::vector<PeerReport> ranks = {rank(0, 301, "a", {{"barrier", 0}}),
-                                   rank(1, 301, "b", {{"barrier", 0}})};
-  for (size_t r = 0; r < 2; ++r) {
-    RankReport page = ranks[r].report;
-    page.comms[0].id = 20;
-    page.comms[0].entered = 1 - r;
-    ranks[r].more.push_back(page);
-  }
-  const Stall stall = find_stall(ranks, 300);
-  EXPECT_THAT(stall.table,
-              HasSubstr("  communicator 20, call #1: barrier not entered by rank 1\n"));
-  EXPECT_EQ(stall.table.find("communicator 0,"), std::string::npos);
-}
-
-TEST(FindStall, AReportThatNeverArrivedIsNotRead) {
-  std::vector<PeerReport> ranks = {rank(0, 1, "a", {}), PeerReport{}};
-  ranks[1].report.idle_seconds = 400, ranks[1].report.timeout_seconds = 300;
-  EXPECT_FALSE(find_stall(ranks, 300).found);
-  ranks[0].report.idle_seconds = 400;
-  ranks[1].report.paused = 1;
-  EXPECT_TRUE(find_stall(ranks, 300).found);
-  ranks[1].received = true;
-  EXPECT_FALSE(find_stall(ranks, 300).found);
 }
 
 TEST(FindStall, APausedRankThatIsSilentForTheTimeoutIsFound) {

@@ -1,21 +1,12 @@
 #include "comm/control/watchdog.h"
 
 #include <chrono>
-#include <cstring>
 #include <functional>
-#include <map>
-#include <memory>
+#include <optional>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "dlrm/core/host_name.h"
-
-#include "comm/control/message_kind.h"
-#include "recording_channel.h"
 
 namespace dlrm::comm {
 namespace {
@@ -152,144 +143,6 @@ TEST(Watchdog, TheFirstPageOfAReportReplacesTheOneBefore) {
   EXPECT_EQ(found.alarm->table.find("communicator"), std::string::npos) << found.alarm->table;
 }
 
-/// What rank `rank` of `size` sends with its first report. It has entered `calls` on each of
-/// `comms` communicators.
-std::vector<RecordingChannel::Sent> first_report(int rank, int size, int comms, int calls,
-                                                 std::map<int, int> waiting = {}) {
-  Monitor monitor;
-  Trace trace;
-  RecordingChannel channel;
-  channel.waiting = std::move(waiting);
-  std::vector<std::unique_ptr<CallLog>> logs;
-  for (int c = 0; c < comms; ++c) {
-    logs.push_back(monitor.make_call_log());
-    for (int k = 1; k <= calls; ++k) logs.back()->enter("a name of 17 bytes", 100 * c + k);
-  }
-  Watchdog watchdog(rank, size, &channel, monitor);
-  watchdog.start(1000, trace);
-  EXPECT_EQ(watchdog.timeout(), 1000);
-  watchdog.check();
-  EXPECT_EQ(channel.progress, 1);
-  const size_t sent = channel.sent.size();
-  watchdog.check();  // the next report is not due yet
-  EXPECT_EQ(channel.sent.size(), sent);
-  return channel.sent;
-}
-
-std::vector<std::pair<int, int>> kinds_of(const std::vector<RecordingChannel::Sent>& sent) {
-  std::vector<std::pair<int, int>> kinds;
-  for (const auto& message : sent) kinds.emplace_back(message.to, message.kind);
-  return kinds;
-}
-
-TEST(WatchdogReports, GoToBothJudgesWhichTellTheOthersThatTheyAreAlive) {
-  using Kinds = std::vector<std::pair<int, int>>;
-  EXPECT_EQ(kinds_of(first_report(0, 4, 1, 0)), (Kinds{{1, kReport}, {2, kAlive}, {3, kAlive}}));
-  EXPECT_EQ(kinds_of(first_report(1, 3, 1, 0)), (Kinds{{0, kReport}, {2, kAlive}}));
-  EXPECT_EQ(kinds_of(first_report(2, 4, 1, 0)), (Kinds{{0, kReport}, {1, kReport}}));
-  EXPECT_EQ(kinds_of(first_report(0, 1, 1, 0)), Kinds{});
-  EXPECT_EQ(kinds_of(first_report(0, 4, 1, 0, {{1, 2}, {2, 1}, {3, 2}})), (Kinds{{2, kAlive}}));
-  EXPECT_EQ(kinds_of(first_report(3, 4, 1, 0, {{0, 1}, {1, 2}})), (Kinds{{0, kReport}}));
-}
-
-std::vector<RankReport> reports_of(const std::vector<RecordingChannel::Sent>& sent) {
-  std::vector<RankReport> reports;
-  for (const auto& message : sent) {
-    EXPECT_EQ(message.bytes.size(), sizeof(RankReport));
-    RankReport& report = reports.emplace_back();
-    std::memcpy(static_cast<void*>(&report), message.bytes.data(), sizeof report);
-  }
-  return reports;
-}
-
-TEST(WatchdogReports, ContainTheLastCallsOfEachCommunicator) {
-  const std::vector<RankReport> reports = reports_of(first_report(1, 2, 2, 9));
-  ASSERT_EQ(reports.size(), 1u);
-  const RankReport& report = reports[0];
-  EXPECT_EQ(report.rank, 1);
-  EXPECT_EQ(report.host, host_name().substr(0, sizeof report.host - 1));
-  EXPECT_EQ(report.paused, 0);
-  EXPECT_EQ(report.timeout_seconds, 1000);
-  EXPECT_GE(report.idle_seconds, 0);
-  EXPECT_LT(report.idle_seconds, 100);
-  EXPECT_EQ(report.page, 0);
-  EXPECT_EQ(report.pages, 1);
-  ASSERT_EQ(report.comm_count, 2);
-  for (int c = 0; c < 2; ++c) {
-    EXPECT_EQ(report.comms[c].id, c);
-    EXPECT_EQ(report.comms[c].entered, 9u);
-    EXPECT_STREQ(report.comms[c].calls[1].name, "a name of 17 by");
-    EXPECT_EQ(report.comms[c].calls[1].bytes, 100 * c + 9);
-    EXPECT_EQ(report.comms[c].calls[2].bytes, 100 * c + 2);
-  }
-}
-
-TEST(WatchdogReports, ContinueOnFurtherPages) {
-  for (const int comms : {13, 14, 27}) {
-    const std::vector<RankReport> pages = reports_of(first_report(1, 2, comms, 1));
-    const int count = (comms + 12) / 13;
-    ASSERT_EQ(static_cast<int>(pages.size()), count);
-    int id = 0;
-    for (int p = 0; p < count; ++p) {
-      const RankReport& page = pages[static_cast<size_t>(p)];
-      EXPECT_EQ(page.page, p);
-      EXPECT_EQ(page.pages, count);
-      EXPECT_EQ(page.rank, 1);
-      for (int c = 0; c < page.comm_count; ++c) EXPECT_EQ(page.comms[c].id, id++);
-    }
-    EXPECT_EQ(id, comms);
-  }
-}
-
-TEST(WatchdogReports, EndOnceTheyAreStopped) {
-  Monitor monitor;
-  Trace trace;
-  RecordingChannel channel;
-  Watchdog watchdog(0, 2, &channel, monitor);
-  watchdog.start(1000, trace);
-  EXPECT_FALSE(watchdog.reports_stopped());
-  watchdog.stop_reports();
-  EXPECT_TRUE(watchdog.reports_stopped());
-  EXPECT_FALSE(watchdog.check());
-  EXPECT_TRUE(channel.sent.empty());
-}
-
-TEST(WatchdogReports, TellThatTheRankIsPausedAndInWhichStage) {
-  Monitor monitor;
-  Trace trace;
-  RecordingChannel channel;
-  Watchdog watchdog(1, 2, &channel, monitor);
-  watchdog.start(1000, trace);
-  watchdog.pause(true);
-  const Span span(trace, "lookup");
-  watchdog.check();
-  const std::vector<RankReport> reports = reports_of(channel.sent);
-  ASSERT_EQ(reports.size(), 1u);
-  EXPECT_EQ(reports[0].paused, 1);
-  EXPECT_STREQ(reports[0].stage, "lookup");
-}
-
-/// A failure that is there from the start.
-struct Failing final : FailureSource {
-  std::string failure() override { return "the network is down"; }
-};
-
-TEST(Watchdog, AFailureOfAPartEndsTheJobAtOnce) {
-  Monitor monitor;
-  Trace trace;
-  Failing failing;
-  monitor.add(failing);
-  Watchdog watchdog(0, 2, nullptr, monitor);
-  watchdog.start(1000, trace);
-  const std::optional<Alarm> alarm = watchdog.check();
-  ASSERT_TRUE(alarm);
-  EXPECT_EQ(alarm->error, "the network is down");
-  EXPECT_EQ(alarm->table, "");
-  EXPECT_FALSE(alarm->rank0_is_silent);
-  monitor.remove(failing);
-  EXPECT_EQ(monitor.failure(), "");
-}
-
 TEST(Watchdog, ARankWithoutProgressIsFoundThoughItAnswers) {
   Monitor monitor;
   Trace trace;
@@ -304,20 +157,6 @@ TEST(Watchdog, ARankWithoutProgressIsFoundThoughItAnswers) {
   ASSERT_TRUE(found.alarm);
   EXPECT_THAT(found.alarm->error, testing::HasSubstr("rank 1 made no progress"));
   EXPECT_LT(found.seconds, 30);
-}
-
-TEST(Watchdog, APausedRankMayMakeNoProgress) {
-  Monitor monitor;
-  Trace trace;
-  Watchdog watchdog(0, 1, nullptr, monitor);
-  watchdog.start(0.1, trace);
-  watchdog.pause(true);
-  for (int i = 0; i < 80; ++i) {
-    EXPECT_FALSE(watchdog.check());
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  watchdog.pause(false);
-  EXPECT_TRUE(look(watchdog, [] {}).alarm);
 }
 
 }  // namespace

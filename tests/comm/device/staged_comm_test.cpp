@@ -4,7 +4,6 @@
 #include <memory>
 #include <numeric>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -41,29 +40,8 @@ void run_staged(const Setting& setting, const std::function<void(const DeviceRan
 
 class StagedComm : public testing::TestWithParam<Setting> {};
 
-TEST_P(StagedComm, AlltoallvMovesBlocksBetweenDevices) {
-  run_staged(GetParam(), test::check_device_alltoallv);
-}
-TEST_P(StagedComm, AllgathervCopiesEveryPartToEveryDevice) {
-  run_staged(GetParam(), test::check_device_allgatherv);
-}
-TEST_P(StagedComm, BroadcastCopiesTheRootsData) {
-  run_staged(GetParam(), test::check_device_broadcast);
-}
-TEST_P(StagedComm, AllreduceHasTheBitsOfTheHost) {
-  run_staged(GetParam(), [](const DeviceRank& rank) { test::check_device_allreduce(rank, true); });
-}
-TEST_P(StagedComm, AllreduceOverBf16HasTheBitsOfTheHost) {
-  run_staged(GetParam(), test::check_device_bf16_allreduce);
-}
-TEST_P(StagedComm, CallsInFlightMayBeAwaitedInAnyOrder) {
-  run_staged(GetParam(), test::check_device_calls_in_flight);
-}
-TEST_P(StagedComm, CallsInTurnOnTwoStreamsKeepTheirHostMemoryApart) {
-  run_staged(GetParam(), test::check_device_calls_in_turn);
-}
-TEST_P(StagedComm, DuplicatesKeepTheirCallsApart) {
-  run_staged(GetParam(), test::check_device_duplicates);
+TEST_P(StagedComm, EachCallHasTheBitsOfTheHost) {
+  run_staged(GetParam(), [](const DeviceRank& rank) { test::check_device_everything(rank, true); });
 }
 
 TEST_P(StagedComm, AFailingRankEndsTheOthers) {
@@ -142,47 +120,6 @@ TEST(StagedMemory, BuffersAreReused) {
   });
 }
 
-TEST(StagedMemory, TheSmallestSufficientSlotIsTakenOrTheLargestGrows) {
-  const std::shared_ptr<Device> device = make_cpu_device();
-  Staging staging(*device);
-  std::vector<std::unique_ptr<Staging::Slot>> slots;
-  for (const int64_t bytes : {300, 100, 200}) slots.push_back(staging.acquire(bytes, bytes));
-  const std::vector<const Staging::Slot*> known{slots[0].get(), slots[1].get(), slots[2].get()};
-  for (auto& slot : slots) staging.release(std::move(slot));
-  const auto taken = [&](int64_t send, int64_t receive) {
-    std::unique_ptr<Staging::Slot> slot = staging.acquire(send, receive);
-    EXPECT_GE(slot->send.size(), static_cast<size_t>(send));
-    EXPECT_GE(slot->receive.size(), static_cast<size_t>(receive));
-    const Staging::Slot* found = slot.get();
-    staging.release(std::move(slot));
-    return std::find(known.begin(), known.end(), found) - known.begin();
-  };
-  EXPECT_EQ(taken(50, 50), 1);
-  EXPECT_EQ(taken(150, 10), 2);
-  EXPECT_EQ(taken(10, 250), 0);
-  EXPECT_EQ(taken(1000, 10), 0);
-}
-
-TEST(StagedMemory, TheSizeOfASlotIsThatOfBothDirections) {
-  const std::shared_ptr<Device> device = make_cpu_device();
-  struct Sizes {
-    int64_t send, receive;
-  };
-  for (const auto& [large, small] :
-       {std::pair{Sizes{100, 400}, Sizes{200, 150}}, std::pair{Sizes{400, 100}, Sizes{150, 200}}}) {
-    Staging staging(*device);
-    auto a = staging.acquire(large.send, large.receive);
-    auto b = staging.acquire(small.send, small.receive);
-    const Staging::Slot *const largest = a.get(), *const smallest = b.get();
-    staging.release(std::move(a));
-    staging.release(std::move(b));
-    auto fits = staging.acquire(50, 50);
-    EXPECT_EQ(fits.get(), smallest);
-    staging.release(std::move(fits));
-    EXPECT_EQ(staging.acquire(450, 450).get(), largest) << "it grows";
-  }
-}
-
 TEST(StagedBlocks, EachByteIsStoredOnce) {
   // Blocks of 4 ranks: two overlap, one is separate, the rank's own one is left out.
   const std::vector<int64_t> bytes{10, 4, 8, 5}, offsets{100, 0, 105, 40};
@@ -197,75 +134,6 @@ TEST(StagedBlocks, EachByteIsStoredOnce) {
   EXPECT_EQ(blocks.offsets[3], 0);
   EXPECT_EQ(blocks.offsets[0], 5);
   EXPECT_EQ(blocks.offsets[2], 10);
-}
-
-TEST(StagedBlocks, ABlockInsideAnotherAddsNothing) {
-  const std::vector<int64_t> bytes{20, 4, 6, 3}, offsets{100, 0, 105, 120};
-  StagedBlocks blocks;
-  blocks.lay_out(bytes, offsets, 1);
-  ASSERT_EQ(blocks.runs.size(), 1u);
-  EXPECT_EQ(blocks.runs[0].bytes, 23);
-  EXPECT_EQ(blocks.total, 23);
-  EXPECT_EQ(blocks.offsets, (std::vector<int64_t>{0, 0, 5, 20}));
-}
-
-TEST(StagedBlocks, ASecondUseForgetsTheFirst) {
-  StagedBlocks blocks;
-  blocks.lay_out(std::vector<int64_t>{10, 4, 8, 5}, std::vector<int64_t>{100, 0, 105, 40}, 1);
-  blocks.lay_out(std::vector<int64_t>{0, 6, 9}, std::vector<int64_t>{3, 70, 20}, 2);
-  ASSERT_EQ(blocks.runs.size(), 1u);
-  EXPECT_EQ(blocks.runs[0].offset, 70);
-  EXPECT_EQ(blocks.runs[0].bytes, 6);
-  EXPECT_EQ(blocks.runs[0].staged_offset, 0);
-  EXPECT_EQ(blocks.total, 6);
-  EXPECT_EQ(blocks.bytes, (std::vector<int64_t>{0, 6, 0}));
-  EXPECT_EQ(blocks.offsets, std::vector<int64_t>(3));
-  blocks.lay_out(std::vector<int64_t>{5, 0}, std::vector<int64_t>{8, 9}, 0);
-  EXPECT_TRUE(blocks.runs.empty());
-  EXPECT_EQ(blocks.total, 0);
-}
-
-TEST_P(StagedComm, SumsOnTwoStreamsKeepTheirHostMemoryApart) {
-  run_staged(GetParam(), [](const DeviceRank& rank) {
-    constexpr size_t kCount = 3000;
-    const std::unique_ptr<Stream> first = rank.device.make_stream(),
-                                  second = rank.device.make_stream();
-    HostArray<float> shown(rank.device, kCount, "test");
-    Array<float> one(rank.device, kCount, "test"), two(rank.device, kCount, "test");
-    const auto ranks = static_cast<float>(rank.host.size());
-    for (int round = 0; round < 20; ++round) {
-      const auto fill = [&](Array<float>& data, float value, Stream& stream) {
-        std::fill_n(shown.data(), kCount, value);
-        rank.device.copy(data.data(), shown.data(), kCount * sizeof(float), stream);
-        stream.synchronize();
-      };
-      fill(one, 1, *first);
-      fill(two, 5, *second);
-      // The host waits for neither: the second call may get the first one's memory.
-      rank.wire.start_allreduce<float>(one.view(), DType::kFloat32, first.get()).wait(*first);
-      rank.wire.start_allreduce<float>(two.view(), DType::kFloat32, second.get()).wait(*second);
-      for (const auto& [data, stream, sum] :
-           {std::tuple{&one, first.get(), ranks}, std::tuple{&two, second.get(), 5 * ranks}}) {
-        rank.device.copy(shown.data(), data->data(), kCount * sizeof(float), *stream);
-        stream->synchronize();
-        EXPECT_EQ(std::count(shown.data(), shown.data() + kCount, sum), kCount) << round;
-      }
-    }
-  });
-}
-
-TEST(DeviceComm, WithoutNcclTheCommunicatorIsStaged) {
-  const std::shared_ptr<Device> device = make_cpu_device();
-  ::testing::internal::CaptureStderr();
-  run_on_threads(2, [&](Communicator& host) {
-    EXPECT_EQ(make_device_comm(host, *device)->describe(), "staged");
-  });
-  const std::string log = ::testing::internal::GetCapturedStderr();
-  const std::string warning =
-      "GPUs exchange through the host (comm: staged), which is slow: rank 0: ";
-  const size_t said = log.find(warning);
-  EXPECT_NE(said, std::string::npos) << log;
-  EXPECT_EQ(log.find(warning, said + 1), std::string::npos) << "rank 0 alone says it: " << log;
 }
 
 TEST(DeviceComm, TheObstacleToNcclIsNamed) {

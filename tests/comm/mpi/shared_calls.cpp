@@ -42,111 +42,6 @@ std::shared_ptr<SharedMemoryGroup> make_group(std::string& why) {
   return group;
 }
 
-char byte_at(int64_t offset) { return static_cast<char>(offset * 7 + (offset >> 8) * 3 + 1); }
-
-/// A block of rank 0's buffer for each other rank; 0 bytes for most.
-struct Block {
-  int64_t offset = 0, bytes = 0;
-};
-
-/// An exchange in which rank 0 alone sends.
-class FromRankZero {
- public:
-  /// @param send  of rank 0
-  FromRankZero(Communicator& comm, const std::vector<Block>& blocks, const char* send)
-      : comm_(comm), send_(send), mine_(blocks[static_cast<size_t>(comm.rank())]) {
-    const std::vector<int64_t> none(blocks.size(), 0);
-    layout_ = ExchangeLayout::packed(none, none);
-    received_.assign(static_cast<size_t>(mine_.bytes), 'x');
-    layout_.receive_bytes[0] = mine_.bytes;
-    for (size_t q = 1; comm.rank() == 0 && q < blocks.size(); ++q) {
-      layout_.send_bytes[q] = blocks[q].bytes;
-      layout_.send_offsets[q] = blocks[q].offset;
-    }
-  }
-  void start() { call_ = comm_.start_alltoallv(send_, received_.data(), layout_); }
-  bool poll() { return call_.poll(); }
-  void finish() {
-    call_.wait();
-    for (int64_t i = 0; i < mine_.bytes; ++i) {
-      require(received_[static_cast<size_t>(i)] == byte_at(mine_.offset + i), "another byte", i);
-    }
-  }
-
- private:
-  Communicator& comm_;
-  const char* const send_;
-  const Block mine_;
-  ExchangeLayout layout_;
-  std::vector<char> received_;
-  Pending call_;
-};
-
-std::vector<char> bytes_up_to(int64_t end) {
-  std::vector<char> bytes(static_cast<size_t>(end));
-  for (int64_t i = 0; i < end; ++i) bytes[static_cast<size_t>(i)] = byte_at(i);
-  return bytes;
-}
-
-/// Rank 0 does not wait for readers of few bytes. It waits for those of more.
-void check_waiting_senders(Communicator& comm, Communicator& other) {
-  constexpr int64_t kBegin = 3000;
-  for (const int64_t covered : {int64_t{8}, ExchangeTable::kInlineBytes - 1,
-                                ExchangeTable::kInlineBytes, ExchangeTable::kInlineBytes + 1}) {
-    std::vector<Block> blocks(static_cast<size_t>(comm.size()));
-    blocks.back() = {kBegin, 3};
-    blocks[1] = {kBegin + covered - 5, 5};
-    if (comm.size() == 2) blocks[1] = {kBegin, covered};
-    const std::vector<char> send = bytes_up_to(kBegin + covered);
-    FromRankZero call(comm, blocks, send.data());
-    if (comm.rank() == 0) {
-      call.start();
-      bool done = false;
-      for (int polls = 0; polls < 100; ++polls) done = call.poll();
-      require(done == (covered <= ExchangeTable::kInlineBytes), "rank 0 waits, or does not",
-              covered);
-    }
-    other.barrier();
-    if (comm.rank() > 0) call.start();
-    call.finish();
-  }
-}
-
-/// Rank 0 copies blocks into shared memory up to a limit for each, and up to it on average.
-void check_copies(SharedMemoryGroup& group, Communicator& comm) {
-  struct Case {
-    Block first, last;  ///< for ranks 1 and size() - 1
-    bool copied;
-  };
-  // Memory of a copy is kept for later ones, so those come last, the largest at the end.
-  std::vector<Case> cases{{{5, 4 * kMiB + 1}, {}, false}, {{5, 4 * kMiB}, {}, true}};
-  if (comm.size() > 2) {
-    cases.insert(cases.begin(), {{{200, 4 * kMiB + 1}, {5, 100}, false},
-                                 {{4 * kMiB + 6, 4 * kMiB}, {5, 4 * kMiB}, false}});
-    cases.push_back({{4 * kMiB + 5, 4 * kMiB}, {5, 4 * kMiB}, true});
-  }
-  const std::shared_ptr<Device> device = make_cpu_device();
-  const int64_t held = comm.rank() == 0 ? 9 * kMiB : 0;
-  Array<char> shared(comm.shared_memory(*device), static_cast<size_t>(held), "test");
-  for (size_t i = 0; i < shared.size(); ++i) shared.data()[i] = byte_at(static_cast<int64_t>(i));
-  const std::vector<char> ordinary = bytes_up_to(held);
-  for (const bool from_shared : {true, false}) {
-    for (const Case& c : cases) {
-      std::vector<Block> blocks(static_cast<size_t>(comm.size()));
-      if (comm.size() > 2) blocks.back() = c.last;
-      blocks[1] = c.first;
-      FromRankZero call(comm, blocks, from_shared ? shared.data() : ordinary.data());
-      const size_t before = group.arena().bytes();
-      call.start();
-      call.finish();
-      const auto grown = static_cast<int64_t>(group.arena().bytes() - before);
-      const bool copies = comm.rank() == 0 && !from_shared && c.copied;
-      require(copies ? grown >= c.first.bytes + c.last.bytes : grown == 0, "bytes are copied",
-              grown);
-    }
-  }
-}
-
 /// Rank 0 receives a large block of rank 1 before rank 2 sends one of another length.
 void check_large_blocks_in_turn(Communicator& comm, Communicator& other) {
   if (comm.size() < 3) return;
@@ -312,8 +207,6 @@ void check_shared_calls(Communicator& host) {
       all_ranks(), std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), nullptr,
       group);
   const auto other = comm->duplicate();
-  check_waiting_senders(*comm, *other);
-  check_copies(*group, *comm);
   check_large_blocks_in_turn(*comm, *other);
   {
     ExchangeTable table(group, host.size());

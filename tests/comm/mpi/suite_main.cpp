@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -25,14 +24,11 @@
 #include "../device_suite.h"
 #include "../suite.h"
 #include "comm/calls/progress_engine.h"
-#include "comm/collectives/collective_kind.h"
-#include "comm/control/control_channel.h"
 #include "comm/mpi/mpi_comm.h"
 #include "comm/mpi/mpi_nodes.h"
 #include "comm/shared/shared_memory_group.h"
 #include "comm/world/control_group.h"
 #include "comm/world/local_ranks.h"
-#include "exchange_table.h"
 #include "shared_calls.h"
 #include "surroundings.h"
 #include "traffic.h"
@@ -42,7 +38,7 @@ namespace {
 thread_local int64_t allocations = 0;
 thread_local int last_tag = -1;  // of a message; the watchdog sends messages too
 int longest_message = 0;         // bytes
-int tag_limit = 0;  // what MPI says is its largest tag; 0: as it is; negative: it does not say
+int tag_limit = 0;               // what MPI says is its largest tag; 0: as it is
 
 }  // namespace
 
@@ -57,7 +53,6 @@ extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int to,
 extern "C" int MPI_Comm_get_attr(MPI_Comm comm, int key, void* value, int* found) {
   const int code = PMPI_Comm_get_attr(comm, key, value, found);
   if (key == MPI_TAG_UB && tag_limit > 0) *static_cast<int**>(value) = &tag_limit;
-  if (key == MPI_TAG_UB && tag_limit < 0) *found = 0;
   return code;
 }
 
@@ -231,26 +226,8 @@ void check_cpus_of_all_ranks(Communicator& comm) {
   }
 }
 
-/// Memory that the host cannot access.
-class HiddenDevice final : public Device {
- public:
-  HiddenDevice() : Device({.host_visible_memory = false}) {}
-  void* allocate(size_t, const char*) override { return nullptr; }
-  void deallocate(void*, size_t) noexcept override {}
-  void* allocate_host(size_t, const char*) override { return nullptr; }
-  void deallocate_host(void*, size_t) noexcept override {}
-  void copy(void*, const void*, size_t, Stream&) override {}
-  std::unique_ptr<Stream> make_stream() override { return nullptr; }
-  std::unique_ptr<Event> make_event() override { return nullptr; }
-  std::string describe() const override { return "hidden"; }
-  size_t bytes_in_use() const override { return 0; }
-  size_t peak_bytes() const override { return 0; }
-};
-
 /// Each device whose memory the host can access has one that shares it, if ranks share memory.
 void check_devices_that_share(Communicator& comm) {
-  HiddenDevice hidden;
-  if (&comm.shared_memory(hidden) != &hidden) throw run_error("memory of a GPU is not shared");
   const std::shared_ptr<Device> first = make_cpu_device(), second = make_cpu_device();
   Device& shared = comm.shared_memory(*first);
   const bool shares = comm.describe().find("shared memory") != std::string::npos;
@@ -262,49 +239,20 @@ void check_devices_that_share(Communicator& comm) {
   }
 }
 
-/// Tags tell calls apart by their number and kind, and are less than what MPI permits.
-void check_tags(int ranks) {
-  const auto make = [] {
-    MPI_Comm all = MPI_COMM_NULL;
-    MPI_Comm_dup(MPI_COMM_WORLD, &all);
-    return comm::make_mpi_comm(
-        all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), nullptr, nullptr);
-  };
+/// Tags are less than what MPI permits, however many calls are under way.
+void check_tags() {
+  MPI_Comm all = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &all);
   tag_limit = 1000;
-  std::vector<float> from(static_cast<size_t>(ranks)), to(from.size());
-  const std::vector<int64_t> bytes(from.size(), 4);
-  const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
-  const std::function<void(Communicator&)> calls[] = {
-      [](Communicator& comm) { comm.barrier(); },
-      [&](Communicator& comm) { comm.allreduce<float>(from); },
-      [&](Communicator& comm) { comm.alltoallv(from.data(), to.data(), layout); },
-      [&](Communicator& comm) {
-        comm.start_allgatherv(from.data(), to.data(), bytes, layout.receive_offsets).wait();
-      }};
-  std::vector<int> tags;
-  for (const auto& call : calls) {
-    const auto comm = make();
-    call(*comm);
-    tags.push_back(last_tag);
-  }
-  const auto comm = make();
+  const auto comm = comm::make_mpi_comm(
+      all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), nullptr, nullptr);
   std::vector<Pending> under_way;
   for (int i = 0; i < 40; ++i) {
     under_way.push_back(comm->start_barrier());
-    if (i < 12) tags.push_back(last_tag);  // the first is the same as above
     if (last_tag < 0 || last_tag >= tag_limit) throw run_error("tag {}", last_tag);
   }
   for (Pending& barrier : under_way) barrier.wait();
-  std::sort(tags.begin(), tags.end());
-  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
-  if (tags.size() != std::size(calls) + 11) throw run_error("{} tags differ", tags.size());
-  tag_limit = -1;
-  const auto unlimited = make();
-  unlimited->reserve("many calls", 0, 512);
-  unlimited->barrier();
   tag_limit = 0;
-  const int kind = static_cast<int>(comm::kind_of("barrier") % 64);
-  if (last_tag != (512 * 64 + kind) % 32767) throw run_error("tag {} without a limit", last_tag);
 }
 
 void check_staged_calls(Communicator& host) {
@@ -324,7 +272,7 @@ void check(World& world) {
   check_devices_that_share(world.comm());
   if (world.size() > 1) {
     check_cpus_of_all_ranks(world.comm());
-    check_tags(world.size());
+    check_tags();
     test::check_surroundings(world);
   }
   const bool one_node = world.comm().nodes().back() == 0;
@@ -332,10 +280,7 @@ void check(World& world) {
   if (one_node && !std::getenv("DLRM_SHARED_MEMORY")) {
     check_steady_state_allocates_nothing(world.comm());
     check_staged_calls_allocate_nothing(world.comm());
-    if (world.size() > 1) {
-      test::check_exchange_table(world.comm());
-      test::check_shared_calls(world.comm());
-    }
+    if (world.size() > 1) test::check_shared_calls(world.comm());
   }
   for (const int64_t count : {1, 100, 1023, 1025, 50001, 3000000}) {
     compare_with_threads(world.comm(), count, DType::kFloat32);
@@ -361,49 +306,6 @@ void check_long_block(Communicator& comm, int64_t bytes, int longest) {
   }
   if (longest_message <= longest) return;
   throw run_error("rank {} sends a message of {} bytes", comm.rank(), longest_message);
-}
-
-/// Messages count as unsent to the rank that they are for, until progress is made. They arrive in
-/// their order, each with the bytes that were sent, up to a limit.
-void check_control_messages() {
-  using Channel = comm::ControlChannel;
-  constexpr size_t kMost = Channel::kMaxBytes;
-  MPI_Comm all = MPI_COMM_NULL;
-  MPI_Comm_dup(MPI_COMM_WORLD, &all);
-  int rank = 0, world = 0;
-  MPI_Comm_rank(all, &rank);
-  MPI_Comm_size(all, &world);
-  const auto channel = comm::make_mpi_control_channel(all);
-  const int to = (rank + 1) % world, from = (rank + world - 1) % world;
-  const auto text_of = [](int sender, size_t length) {
-    std::string text;
-    for (size_t i = 0; i < length; ++i) {
-      text += static_cast<char>('a' + (i + static_cast<size_t>(sender)) % 23);
-    }
-    return text;
-  };
-  const size_t lengths[] = {kMost + 1, 9, 0, kMost, 4};
-  for (int sent = 0; const size_t length : lengths) {
-    channel->send(to, 3 + sent, text_of(rank, length).data(), length);
-    ++sent;
-    for (int r = 0; r < world; ++r) {
-      if (channel->unsent(r) == (r == to ? sent : 0)) continue;
-      throw run_error("rank {}: {} messages to rank {} are unsent", rank, channel->unsent(r), r);
-    }
-  }
-  Channel::Message message;  // of all that arrive
-  for (int kind = 3; const size_t length : lengths) {
-    while (!channel->receive(message)) channel->make_progress();
-    const std::string text(message.bytes.begin(), message.bytes.end());
-    if (message.from != from || message.kind != kind++ ||
-        text != text_of(from, std::min(length, kMost))) {
-      throw run_error("rank {}: another message of {} bytes from rank {}, kind {}", rank,
-                      text.size(), message.from, message.kind);
-    }
-  }
-  while (!channel->all_sent()) {
-  }
-  if (channel->unsent(to) > 0) throw run_error("rank {}: unsent messages have left", rank);
 }
 
 /// Runs the suite as if on several nodes, which share memory only within a node. Ranks of one
@@ -449,7 +351,6 @@ int main(int argc, char** argv) {
       // 300 messages of the most that Open MPI sends over TCP without asking, and one more.
       dlrm::check_long_block(world.comm(), 300 * (60 << 10) + 12, (64 << 10) - 256);
     } else {
-      if (world.size() > 1) dlrm::check_control_messages();  // A world of one does not start MPI.
       dlrm::check(world);
     }
   } catch (const dlrm::Error& error) {

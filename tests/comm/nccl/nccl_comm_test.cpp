@@ -39,29 +39,8 @@ std::string failure_of(int ranks, const std::function<void(const DeviceRank&)>& 
 
 class NcclComm : public testing::TestWithParam<int> {};
 
-TEST_P(NcclComm, AlltoallvMovesBlocksBetweenDevices) {
-  run_nccl(GetParam(), test::check_device_alltoallv);
-}
-TEST_P(NcclComm, AllgathervCopiesEveryPartToEveryDevice) {
-  run_nccl(GetParam(), test::check_device_allgatherv);
-}
-TEST_P(NcclComm, BroadcastCopiesTheRootsData) {
-  run_nccl(GetParam(), test::check_device_broadcast);
-}
-TEST_P(NcclComm, AllreduceSums) {
-  run_nccl(GetParam(), [](const DeviceRank& rank) { test::check_device_allreduce(rank, false); });
-}
-TEST_P(NcclComm, AllreduceOverBf16HasTheBitsOfTheHost) {
-  run_nccl(GetParam(), test::check_device_bf16_allreduce);
-}
-TEST_P(NcclComm, CallsInFlightMayBeAwaitedInAnyOrder) {
-  run_nccl(GetParam(), test::check_device_calls_in_flight);
-}
-TEST_P(NcclComm, CallsInTurnOnTwoStreamsMoveTheirOwnBlocks) {
-  run_nccl(GetParam(), test::check_device_calls_in_turn);
-}
-TEST_P(NcclComm, DuplicatesShareTheOrderOfCalls) {
-  run_nccl(GetParam(), test::check_device_duplicates);
+TEST_P(NcclComm, EachCallHasTheBitsOfTheHost) {
+  run_nccl(GetParam(), [](const DeviceRank& rank) { test::check_device_everything(rank, false); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, NcclComm, testing::Values(1, 2, 3, 5));
@@ -232,22 +211,6 @@ TEST(NcclFailure, LaterCallsThrowTheFailureAgainWithoutCallingNccl) {
   EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
 }
 
-TEST(NcclFailure, TheWatchdogReportsThatNcclDoesNotKnowAState) {
-  failure_of(2, [](const DeviceRank& rank) {
-    const std::unique_ptr<Stream> stream = rank.device.make_stream();
-    Array<float> data(rank.device, 5000, "test");
-    rank.wire.start_allreduce<float>(data.view(), DType::kFloat32, stream.get()).wait(*stream);
-    rank.host.barrier();
-    if (rank.host.rank() == 0) {
-      FakeNccl::states_unknown = true;
-      EXPECT_NE(rank.host.engine()->monitor().failure().find("unhandled system error"),
-                std::string::npos);
-      FakeNccl::states_unknown = false;
-    }
-    rank.host.barrier();
-  });
-}
-
 TEST(NcclFailure, TheWatchdogReportsAFailureThatItsThreadDoesNotReport) {
   FakeNccl::refused_sender = 0;
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
@@ -322,31 +285,6 @@ TEST(NcclFailure, ThatNcclReportsFirstIsThatOfTheRankThatFailed) {
   };
   EXPECT_THROW(run(), Error);
   EXPECT_EQ(found, "peer lost");
-}
-
-/// Makes an exchange and ends its communicator in its destructor.
-struct ExchangesAtItsEnd {
-  const DeviceRank& rank;
-  ~ExchangesAtItsEnd() {
-    FakeNccl::take_calls();
-    {
-      const auto wire = make_nccl_comm(rank.host, rank.device);
-      const std::unique_ptr<Stream> stream = rank.device.make_stream();
-      EXPECT_EQ(error_of_exchange({rank.host, *wire, rank.device}, *stream), "");
-    }
-    const CallNames calls = FakeNccl::take_calls();
-    EXPECT_EQ(std::count(calls.begin(), calls.end(), "abort"), 0);
-  }
-};
-
-TEST(NcclSession, ThatIsMadeAndEndedDuringAnExceptionIsNotAborted) {
-  run_nccl(1, [](const DeviceRank& rank) {
-    try {
-      const ExchangesAtItsEnd at_the_end{rank};
-      throw std::runtime_error("another matter");
-    } catch (const std::runtime_error&) {
-    }
-  });
 }
 
 TEST(NcclSession, ThatCannotStartIsAbortedAndNoLongerWatched) {

@@ -176,19 +176,6 @@ TEST(NcclEnd, TheWatchdogWaitsForTheErrorOfTheRankThatFailed) {
   });
 }
 
-TEST(NcclFailures, TheFirstIsKeptAndToldToTheWatchdogAfterTwoLooks) {
-  NcclFailure failure;
-  EXPECT_FALSE(failure.occurred());
-  failure.record("first", true);
-  failure.record("second", false);
-  EXPECT_TRUE(failure.occurred());
-  EXPECT_TRUE(failure.is_remote());
-  EXPECT_EQ(failure.text(), "first");
-  for (const char* told : {"", "", "first", "first"}) {
-    EXPECT_EQ(failure.text_for_watchdog(), told);
-  }
-}
-
 TEST(NcclEnvironment, GraphsRegisterNoBuffersUnlessTheUserSaysSo) {
   constexpr const char* kName = "NCCL_GRAPH_REGISTER";
   const auto after_a_session = [&] {

@@ -76,8 +76,7 @@ TEST(NcclLanes, AreTwoOnlyIfNcclKeepsTheOrderOfLaunches) {
 TEST(NcclLanes, OneLaneServesEveryCall) {
   FakeNccl::version = 22509;
   for (const int ranks : {2, 3}) {
-    run_nccl(ranks, test::check_device_calls_in_flight);
-    run_nccl(ranks, test::check_device_bf16_allreduce);
+    run_nccl(ranks, [](const DeviceRank& rank) { test::check_device_everything(rank, false); });
   }
   FakeNccl::version = 22809;
 }

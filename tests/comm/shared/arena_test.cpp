@@ -24,6 +24,8 @@
 namespace dlrm::comm {
 namespace {
 
+constexpr size_t kMiB = size_t{1} << 20;
+
 /// Returns why `handle` cannot be mapped; empty if it can.
 std::string refusal_of(const ArenaHandle& handle) {
   try {
@@ -44,27 +46,6 @@ size_t resident_shared_bytes() {
   return 0;
 }
 
-/// Mappings of shared memory in this process.
-size_t shared_mappings() {
-  std::ifstream maps("/proc/self/maps");
-  size_t count = 0;
-  for (std::string line; std::getline(maps, line);) count += line.find(" rw-s ") != line.npos;
-  return count;
-}
-
-TEST(Arena, SegmentsForSmallBlocksGrowUpToALimit) {
-  Arena arena;
-  size_t before = arena.bytes(), most = 0;
-  while (arena.bytes() < size_t{200} << 20) {
-    ASSERT_NE(arena.allocate(Arena::kLargeBlock - 64), nullptr);
-    const size_t grown = arena.bytes() - before;
-    EXPECT_LE(grown, std::max(Arena::kLargeBlock, before / 2 + 4096));
-    most = std::max(most, grown);
-    before = arena.bytes();
-  }
-  EXPECT_EQ(most, size_t{64} << 20);
-}
-
 TEST(Arena, PeersSeeTheSameBytes) {
   Arena arena;
   ArenaView view(arena.handle(), 1);
@@ -80,27 +61,6 @@ TEST(Arena, PeersSeeTheSameBytes) {
     seen[bytes - 1] = 'b';
     EXPECT_EQ(own[bytes - 1], 'b');
   }
-}
-
-TEST(Arena, ASegmentIsMappedOnceAndNothingStaysMapped) {
-  const size_t before = shared_mappings();
-  {
-    Arena arena;
-    ArenaView view(arena.handle(), 1);
-    void* blocks[2] = {arena.allocate(1000), arena.allocate(2 * Arena::kLargeBlock)};
-    const size_t own = shared_mappings();
-    for (int time = 0; time < 3; ++time) {
-      for (void* block : blocks) view.at(arena.address_of(block, 1000));
-    }
-    EXPECT_EQ(shared_mappings(), own + 1);  // the first segment was mapped with the view
-    view.at(arena.address_of(blocks[1], 1000));
-    EXPECT_TRUE(arena.deallocate(blocks[1]));
-    EXPECT_EQ(shared_mappings(), own);  // of the freed segment only the view's mapping is left
-    void* next = arena.allocate(2 * Arena::kLargeBlock);
-    view.at(arena.address_of(next, 1000));
-    EXPECT_EQ(shared_mappings(), own + 1) << "the view drops it when it maps another one";
-  }
-  EXPECT_EQ(shared_mappings(), before);
 }
 
 /// The open descriptors of this process that a program it starts would have too.
@@ -123,17 +83,6 @@ TEST(Arena, ProgramsThatARankStartsDoNotHoldItsMemory) {
   EXPECT_EQ(inherited_descriptors(), before);
 }
 
-TEST(Arena, EachHasACookieOfItsOwn) { EXPECT_NE(Arena().handle().cookie, Arena().handle().cookie); }
-
-TEST(Arena, FreedBlocksAreMergedAndReused) {
-  Arena arena;
-  std::vector<void*> blocks;
-  for (int i = 0; i < 8; ++i) blocks.push_back(arena.allocate(100000));
-  void* first = blocks.front();
-  for (const size_t i : {1, 3, 5, 7, 0, 2, 4, 6}) EXPECT_TRUE(arena.deallocate(blocks[i]));
-  EXPECT_EQ(arena.allocate(8 * 100000), first);
-}
-
 TEST(Arena, AFreedLargeBlockReturnsToTheSystemEvenIfPeersMappedIt) {
   constexpr size_t kBytes = size_t{24} << 20;
   Arena arena;
@@ -150,46 +99,6 @@ TEST(Arena, AFreedLargeBlockReturnsToTheSystemEvenIfPeersMappedIt) {
     EXPECT_LT(resident_shared_bytes(), resident + kBytes / 4);
   }
   EXPECT_EQ(arena.peak_bytes(), held + kBytes);
-}
-
-TEST(Arena, ThePeakIsTheMostThatWasHeldAtATime) {
-  Arena arena;
-  const size_t held = arena.bytes();
-  EXPECT_EQ(arena.peak_bytes(), held);
-  size_t most = 0;
-  constexpr size_t kBytes = Arena::kLargeBlock;
-  for (const size_t blocks : {2, 1, 3}) {
-    std::vector<void*> taken;
-    for (size_t i = 1; i <= blocks; ++i) {
-      taken.push_back(arena.allocate(kBytes));
-      most = std::max(most, i);
-      EXPECT_EQ(arena.bytes(), held + i * kBytes);
-      EXPECT_EQ(arena.peak_bytes(), held + most * kBytes);
-    }
-    for (void* block : taken) ASSERT_TRUE(arena.deallocate(block));
-    EXPECT_EQ(arena.peak_bytes(), held + most * kBytes);
-  }
-}
-
-TEST(Arena, SmallBlocksAfterAFreedLargeOneTakeLittleMemory) {
-  Arena arena;
-  void* large = arena.allocate(size_t{40} << 20);
-  ASSERT_TRUE(arena.deallocate(large));
-  const size_t held = arena.bytes();
-  for (int i = 0; i < 8; ++i) ASSERT_TRUE(arena.allocate(300000));
-  EXPECT_LT(arena.bytes(), held + (size_t{4} << 20));
-}
-
-TEST(Arena, SegmentNumbersAreReused) {
-  Arena arena;
-  ArenaView view(arena.handle(), 1);
-  for (int round = 0; round < SegmentTable::kSegments + 2; ++round) {
-    auto* block = static_cast<int*>(arena.allocate(Arena::kLargeBlock));
-    ASSERT_TRUE(block) << round;
-    *block = round;
-    ASSERT_EQ(*reinterpret_cast<int*>(view.at(arena.address_of(block, 4))), round);
-    arena.deallocate(block);
-  }
 }
 
 TEST(Arena, AllocationsStayWithinTheLimit) {
@@ -235,7 +144,6 @@ TEST(ArenaView, ABlockOfAnEarlierGenerationIsRefused) {
   void* block = arena.allocate(Arena::kLargeBlock);
   const ArenaAddress old = arena.address_of(block, 1);
   view.at(old);
-  const size_t mappings = shared_mappings();
   arena.deallocate(block);
   ArenaAddress now;
   block = arena.allocate(Arena::kLargeBlock);
@@ -249,7 +157,6 @@ TEST(ArenaView, ABlockOfAnEarlierGenerationIsRefused) {
   ASSERT_EQ(now.segment(), old.segment());
   EXPECT_NE(now.generation(), old.generation());
   EXPECT_NO_THROW(view.at(now));
-  EXPECT_EQ(shared_mappings(), mappings);
   EXPECT_THROW(view.at(old), Error);
 }
 
@@ -280,16 +187,6 @@ TEST(ArenaView, ADeadRankIsNamed) {
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()), fmt::format("rank 3 is gone (process {})", child));
   }
-}
-
-TEST(Arena, ForeignMemoryHasNoAddress) {
-  Arena arena;
-  std::vector<char> ordinary(100);
-  EXPECT_TRUE(arena.address_of(ordinary.data(), 100).is_null());
-  EXPECT_FALSE(arena.deallocate(ordinary.data()));
-  void* block = arena.allocate(64);
-  EXPECT_FALSE(arena.address_of(block, 64).is_null());
-  EXPECT_TRUE(arena.address_of(block, size_t{1} << 30).is_null());
 }
 
 TEST(ArenaView, TheWrongArenaIsRefused) {
@@ -339,59 +236,6 @@ TEST(ArenaPool, ThreadsShareIt) {
   pool.release(block);
 }
 
-TEST(ArenaPool, BlocksTakeAtMostTwiceThePeakInUse) {
-  Arena arena;
-  BlockPool<Arena> pool(arena);
-  const size_t before = arena.bytes();
-  for (size_t mib = 2; mib < 80; ++mib) pool.release(pool.acquire(mib << 20));
-  EXPECT_LT(arena.bytes() - before, 2 * (size_t{80} << 20) * 9 / 8);
-  const size_t held = arena.bytes();
-  for (int round = 0; round < 5; ++round) pool.release(pool.acquire(size_t{79} << 20));
-  EXPECT_EQ(arena.bytes(), held);
-}
-
-TEST(ArenaPool, ABlockOfTheSizeInUseBeforeIsKept) {
-  Arena arena;
-  BlockPool<Arena> pool(arena);
-  const BlockPool<Arena>::Block first = pool.acquire(size_t{40} << 20);
-  const size_t held = arena.bytes();
-  pool.release(first);
-  EXPECT_EQ(arena.bytes(), held);
-  const BlockPool<Arena>::Block again = pool.acquire(size_t{39} << 20);
-  EXPECT_EQ(again.data, first.data);
-  EXPECT_EQ(again.bytes, first.bytes);
-  pool.release(again);
-}
-
-TEST(ArenaPool, UpToTwiceThePeakIsKept) {
-  Arena arena;
-  BlockPool<Arena> pool(arena);
-  const BlockPool<Arena>::Block first = pool.acquire(size_t{40} << 20);
-  pool.release(first);
-  const BlockPool<Arena>::Block second =
-      pool.acquire(size_t{60} << 20);  // the first one is too small
-  pool.release(second);
-  EXPECT_EQ(pool.acquire(size_t{40} << 20).data, first.data);
-  EXPECT_EQ(pool.acquire(size_t{60} << 20).data, second.data);
-}
-
-TEST(ArenaPool, ALargeBlockIsKeptAfterSmallerUses) {
-  Arena arena;
-  BlockPool<Arena> pool(arena);
-  const BlockPool<Arena>::Block large = pool.acquire(size_t{40} << 20),
-                                small = pool.acquire(1 << 20);
-  pool.release(large);
-  pool.release(small);
-  const size_t held = arena.bytes();
-  for (int use = 0; use < 200; ++use) {
-    const BlockPool<Arena>::Block again = pool.acquire(1 << 20);
-    ASSERT_EQ(again.data, small.data);
-    pool.release(again);
-  }
-  EXPECT_EQ(arena.bytes(), held);
-  EXPECT_EQ(pool.acquire(size_t{40} << 20).data, large.data);
-}
-
 TEST(ArenaDevice, MemoryOfBothKindsIsCountedAndZeroed) {
   const std::shared_ptr<Device> inner = make_cpu_device();
   Arena arena;
@@ -437,33 +281,69 @@ TEST(ArenaDevice, AnAllocationBeyondTheMemoryLimitIsRefused) {
   EXPECT_THROW(Array<char>(*device, size_t{5} << 20, "values"), Error);
 }
 
-TEST(ArenaDevice, CopiesAndOrdersWorkLikeTheDeviceBelow) {
-  const std::shared_ptr<Device> inner = make_cpu_device();
+TEST(ArenaBlocks, OfAnySizeAreApartAndAlignedAndFreedOnce) {
   Arena arena;
-  const auto device = make_arena_device(
-      *inner, arena, [](size_t) {}, [] { return 1e18; });
-  EXPECT_EQ(device->describe(), inner->describe());
-  const auto stream = device->make_stream();
-  const auto event = device->make_event();
-  HostArray<int> from(*device, 3, "host");
-  Array<int> to(*device, 3, "values");
-  for (int i = 0; i < 3; ++i) from[static_cast<size_t>(i)] = 5 + i;
-  device->copy(to.data(), from.data(), 3 * sizeof(int), *stream);
-  stream->record(*event);
-  event->synchronize();
-  EXPECT_EQ(std::vector<int>(to.data(), to.data() + 3), (std::vector<int>{5, 6, 7}));
-  EXPECT_EQ(device->bytes_in_use(), 6 * sizeof(int));
+  std::vector<std::byte*> blocks;
+  for (const size_t bytes : {0, 0, 1, 63, 64, 65, 4096, 100000}) {
+    auto* block = static_cast<std::byte*>(arena.allocate(bytes));
+    ASSERT_TRUE(block);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u) << bytes;
+    if (!blocks.empty()) {
+      EXPECT_GE(block, blocks.back() + 64) << bytes;
+    }
+    blocks.push_back(block);
+  }
+  EXPECT_EQ(blocks[4] - blocks[3], 64);
+  EXPECT_EQ(blocks[5] - blocks[4], 64);
+  EXPECT_EQ(blocks[6] - blocks[5], 128);
+  for (std::byte* block : blocks) {
+    EXPECT_TRUE(arena.deallocate(block));
+    EXPECT_FALSE(arena.deallocate(block));
+  }
+  EXPECT_EQ(arena.allocate(8), blocks[0]);
 }
 
-TEST(ArenaAddress, SegmentGenerationAndOffsetAreKept) {
-  const ArenaAddress address(255, ArenaAddress::kGenerations - 1, (size_t{1} << 39) + 7);
-  EXPECT_EQ(address.segment(), 255);
-  EXPECT_EQ(address.generation(), ArenaAddress::kGenerations - 1);
-  EXPECT_EQ(address.offset(), (size_t{1} << 39) + 7);
-  EXPECT_EQ((address + 5).offset(), (size_t{1} << 39) + 12);
-  EXPECT_EQ((address + 5).segment(), 255);
-  EXPECT_TRUE(ArenaAddress().is_null());
-  EXPECT_FALSE(ArenaAddress(0, 0, 0).is_null());
+/// A device over `arena` with this room, and what it was refused.
+struct Room {
+  explicit Room(Arena& arena, double room)
+      : device(make_arena_device(
+            *inner, arena, [this](size_t bytes) { refused.push_back(bytes); },
+            [room] { return room; })) {}
+  const std::shared_ptr<Device> inner = make_cpu_device();
+  std::vector<size_t> refused;
+  const std::unique_ptr<Device> device;
+};
+
+TEST(ArenaRoom, IsAskedForLargeBlocksOnly) {
+  Arena arena;
+  Room none(arena, 0);
+  EXPECT_NO_THROW(Array<char>(*none.device, Arena::kLargeBlock - 1, "small"));
+  EXPECT_THROW(Array<char>(*none.device, Arena::kLargeBlock, "large"), Error);
+  EXPECT_THROW(HostArray<char>(*none.device, Arena::kLargeBlock, "large"), Error);
+  Room exact(arena, static_cast<double>(Arena::kLargeBlock));
+  EXPECT_NO_THROW(Array<char>(*exact.device, Arena::kLargeBlock, "large"));
+  EXPECT_THROW(Array<char>(*exact.device, Arena::kLargeBlock + 1, "large"), Error);
+  EXPECT_EQ(none.device->bytes_in_use() + exact.device->bytes_in_use(), 0u);
+  EXPECT_EQ(exact.device->peak_bytes(), Arena::kLargeBlock);
+  try {
+    none.device->allocate(3 * kMiB << 10, "the table");
+    ADD_FAILURE() << "there is no room";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "out of memory: 3.00 GiB for the table, and this job's memory limit leaves 0.00");
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+  }
+}
+
+TEST(ArenaRoom, WhatTheArenaRefusesIsToldWithItsBytes) {
+  Arena arena;
+  Room room(arena, 1e18);
+  arena.limit_to(0);
+  const Array<char> ordinary(*room.device, 5 * kMiB, "test");
+  const HostArray<char> host(*room.device, 3 * kMiB, "test");
+  EXPECT_EQ(room.refused, (std::vector<size_t>{5 * kMiB, 3 * kMiB}));
+  EXPECT_EQ(room.device->bytes_in_use(), 8 * kMiB);
+  EXPECT_TRUE(arena.address_of(host.data(), 1).is_null());
 }
 
 }  // namespace

@@ -64,25 +64,6 @@ TEST(ChainChoice, MoreNodesTakeItForLargeVectorsOfManyRanks) {
   EXPECT_FALSE(chain_pays(equal_nodes(64, 2), 4 << 20));
 }
 
-TEST(ChainChoice, PaysFromALengthOnThatDependsOnTheNodes) {
-  struct Case {
-    int nodes, size;
-    int64_t bytes;
-  };
-  for (const Case& c :
-       {Case{3, 4, 2621440}, {4, 4, 3538945}, {10, 6, 15073281}, {14, 8, 9480875}}) {
-    EXPECT_FALSE(chain_pays(equal_nodes(c.nodes, c.size), c.bytes - 1)) << c.nodes;
-    EXPECT_TRUE(chain_pays(equal_nodes(c.nodes, c.size), c.bytes)) << c.nodes;
-  }
-}
-
-TEST(ChainChoice, SegmentsGrowWithTheVectorUpToALimit) {
-  const NodeLayout layout = equal_nodes(2, 4);
-  EXPECT_EQ(chain_segments(layout, 4), 1);
-  EXPECT_EQ(chain_segments(layout, 4 * 3 * (128 << 10)), 3);
-  EXPECT_EQ(chain_segments(layout, int64_t{1} << 40), kChainSegments);
-}
-
 TEST(Combine, ContinuesTheSumOfLowerRanks) {
   constexpr int64_t kCount = 2051;
   std::vector<float> before(kCount), first(kCount), second(kCount);

@@ -22,7 +22,6 @@
 namespace dlrm {
 
 std::atomic<bool> FakeNccl::network_down{false};
-std::atomic<bool> FakeNccl::states_unknown{false};
 std::atomic<int> FakeNccl::refused_sender{-1};
 std::atomic<int> FakeNccl::version{22809};
 
@@ -156,7 +155,6 @@ ncclResult_t comm_abort(ncclComm_t comm) {
 }
 
 ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t* state) {
-  if (FakeNccl::states_unknown.load()) return ncclSystemError;
   *state = state_of(*comm);
   if (*state != ncclSuccess || comm->finalize != ncclComm::End::kStarted) return ncclSuccess;
   if (is_in_graphs(*comm)) cudaDeviceSynchronize();

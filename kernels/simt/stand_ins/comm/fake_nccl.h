@@ -16,8 +16,6 @@ namespace dlrm {
 struct FakeNccl {
   /// While true, every communicator reports ncclSystemError.
   static std::atomic<bool> network_down;
-  /// While true, no communicator reports its state: the call fails with ncclSystemError.
-  static std::atomic<bool> states_unknown;
   /// The version of the library.
   static std::atomic<int> version;
   /// The rank whose sends are refused, -1 for none.
