@@ -197,16 +197,6 @@ TEST_P(Again, EarlierCallsOfOtherSizesChangeNoBit) {
   }
 }
 
-TEST_P(Again, ProgressIsMadeWhenShardsAreSortedAndUpdated) {
-  Shards all(40, DType::kFloat32);
-  int calls = 0;
-  ops->group_rows_of(all.shards, [&] { ++calls; });
-  EXPECT_GE(calls, 1);
-  calls = 0;
-  ops->embedding_bag_updates(step_of(OptimizerRule::kAdam), all.shards, [&] { ++calls; });
-  EXPECT_GE(calls, 1);
-}
-
 INSTANTIATE_TEST_SUITE_P(Cpu, Again, testing::ValuesIn(executions()), execution_name);
 
 }  // namespace

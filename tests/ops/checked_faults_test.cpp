@@ -64,29 +64,6 @@ TEST(CheckedFaults, AWrongValueBesideALargeBiasIsFound) {
   }
 }
 
-TEST(CheckedFaults, AWrongGradientThatAnUpdateAppliesIsFound) {
-  for (const bool wrong : {false, true}) {
-    Cells x = Cells::random(5, 8, 1), w = Cells::random(6, 8, 2, DType::kFloat32, 0);
-    Cells y = Cells::random(5, 6, 3), dy = Cells::random(5, 6, 4);
-    std::vector<float> dw(48), dbias(6), bias(6, 1);
-    LinearBackward layer;
-    layer.y = y.matrix(), layer.dy = dy.matrix(), layer.x = x.matrix(), layer.w = w.matrix();
-    layer.dw = {dw.data(), 6, 8}, layer.dbias = dbias;
-    const OptimizerStep step = step_of(OptimizerRule::kSgd);
-    const std::string error = error_of<LinearBackwardUpdate>(
-        [&](const LinearBackwardUpdate& o) {
-          if (!wrong) return;
-          o.layer.dbias[2] += 1;
-          o.bias.values[2] -= step.lr;
-        },
-        [&](Ops& o) {
-          const View<float> weights(static_cast<float*>(w.matrix().data), 48);
-          o.run(LinearBackwardUpdate{step, layer, {weights, {}, {}, {}}, {bias, {}, {}, {}}});
-        });
-    expect_found(error, wrong ? "weight (0, 2)" : "");
-  }
-}
-
 TEST(CheckedFaults, AWrongSumOfBlocksBesideAnInfiniteOneIsFound) {
   for (const bool wrong : {false, true}) {
     std::vector<float> from = {1, INFINITY, 3}, to(3, 1);
@@ -150,26 +127,6 @@ TEST(CheckedFaults, ValuesOfAStepInTheDevicesMemoryAreUsed) {
       }
     }
   }
-}
-
-TEST(CheckedFaults, AlgorithmsOfTheChosenExecutionAreKept) {
-  struct Tuned final : reference::ReferenceOps {
-    std::vector<std::byte> tuned_algorithms() const override { return {std::byte{7}}; }
-    void restore_tuned_algorithms(View<const std::byte> choices) override {
-      restored.assign(choices.begin(), choices.end());
-    }
-    int threads() const override { return 5; }
-    std::vector<std::byte> restored;
-  };
-  Machine machine;
-  auto tuned = std::make_unique<Tuned>();
-  const Tuned& chosen = *tuned;
-  auto checked = make_checked_ops(std::move(tuned), *machine.device, *machine.stream);
-  EXPECT_EQ(checked->name(), "checked reference");
-  EXPECT_EQ(checked->threads(), 5);
-  EXPECT_EQ(checked->tuned_algorithms(), (std::vector<std::byte>{std::byte{7}}));
-  checked->restore_tuned_algorithms(std::vector<std::byte>{std::byte{1}, std::byte{2}});
-  EXPECT_EQ(chosen.restored, (std::vector<std::byte>{std::byte{1}, std::byte{2}}));
 }
 
 }  // namespace

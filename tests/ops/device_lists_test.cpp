@@ -51,27 +51,6 @@ TEST_P(UploadedLists, ManyListsTakeBoundedMemoryAndStayRight) {
   EXPECT_LE(gpu->bytes_in_use(), in_use + in_use / 4);
 }
 
-TEST_P(UploadedLists, ListsThatGaveWayToLongerOnesAreUploadedAnew) {
-  for (int64_t i = 0; i < 520; ++i) lists.of(numbers(i, 20));
-  queue->synchronize();
-  for (int64_t i = 0; i < 520; ++i) {
-    lists.of(numbers(i, 500));
-    if (i % 10 == 0) queue->synchronize();
-  }
-  for (int64_t i = 0; i < 520; ++i) {
-    ASSERT_EQ(content(lists.of(numbers(i, 20)), 20), numbers(i, 20)) << i;
-  }
-}
-
-TEST_P(UploadedLists, AListOfAFailedCaptureIsKept) {
-  ASSERT_TRUE(queue->begin_capture());
-  const int64_t* met = lists.of(numbers(3, 60));
-  queue->abandon_capture();
-  EXPECT_FALSE(queue->capturing());
-  EXPECT_EQ(lists.of(numbers(3, 60)), met);
-  EXPECT_EQ(content(met, 60), numbers(3, 60));
-}
-
 TEST_P(UploadedLists, AListStaysInWhateverOrderGraphsAndOthersUseIt) {
   constexpr size_t kCount = 40, kUses = 4, kOrders = 1 << kUses;
   struct Use {

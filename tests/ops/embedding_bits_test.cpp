@@ -290,6 +290,33 @@ TEST_P(GpuStep, RowsOfHostMemoryAreLookedUpWithTheSameBits) {
   for (size_t t = 0; t < of.size(); ++t) EXPECT_TRUE(mixed[t].same_bits(apart[t])) << t;
 }
 
+/// Rows of 33 times 32 columns, each with two chunks: more work than a grid of the kernel has warps,
+/// and more of one row than a warp has lanes.
+TEST_P(GpuStep, LongRunsOfMoreChunksThanWarpsAreAllSummed) {
+  constexpr int64_t kRows = 33, kWidth = 1050, kTimes = 1025;
+  Bags bags;
+  for (int64_t i = 0; i < kRows * kTimes; ++i) bags.ids.push_back(i % kRows);
+  bags.offsets.push_back(bags.nnz());
+  Cells gradient(1, kWidth);
+  Table table(kRows, kWidth, DType::kFloat32, 1);
+  for (int64_t c = 0; c < kWidth; ++c) {
+    gradient.set(0, c, static_cast<float>(c % 13) - 6);
+    for (int64_t r = 0; r < kRows; ++r) table.weights.set(r, c, 0);
+  }
+  RunSpace space(bags.nnz());
+  const IdGroup group = bags.group();
+  ops->group_rows({&group, 1}, kRows, space.runs());
+  const BagGradient from{gradient.floats(), nullptr};
+  OptimizerStep step = step_of(OptimizerRule::kSgd);
+  step.lr = 1;
+  ops->embedding_bag_update(step, table.rows(), space.runs(), {&from, 1});
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t c = 0; c < kWidth; ++c) {
+      ASSERT_EQ(table.weights.at(r, c), -kTimes * gradient.at(0, c)) << r << ", " << c;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpu, GpuStep, testing::ValuesIn(gpus()), execution_name);
 
 }  // namespace

@@ -59,21 +59,6 @@ TEST_P(Embedding, ABagAtTheEndOfAThreadsShareIsPooled) {
   }
 }
 
-TEST_P(Embedding, GradientsOfRowsStayInTheirRows) {
-  for (const int64_t width : {4, 12, 20, 36}) {
-    const Bags bags = Bags::random(9, 20, 2, 1);
-    Cells gradient = Cells::random(9, width, 2, DType::kFloat32, 0);
-    RunSpace space(bags.nnz());
-    const IdGroup group = bags.group();
-    ops->group_rows({&group, 1}, 20, space.runs());
-    Cells grads(bags.nnz() + 1, width, DType::kFloat32, 0);
-    for (int64_t r = 0; r < grads.rows(); ++r) grads.set(r, 0, 7);
-    const BagGradient from{gradient.floats(), nullptr};
-    ops->embedding_bag_backward(space.runs(), {&from, 1}, grads.floats());
-    for (int64_t r = space.count[0]; r < grads.rows(); ++r) EXPECT_EQ(grads.at(r, 0), 7) << width;
-  }
-}
-
 TEST_P(Embedding, GroupRowsAgreesWithAnOrderedMap) {
   struct Case {
     int64_t bags, rows;
@@ -123,21 +108,6 @@ TEST_P(Embedding, GroupsRowsOfTablesOfAPowerOfTwoRowsWithinACapacity) {
       ASSERT_EQ(space.rows[i], want.rows[i]) << rows;
       ASSERT_EQ(space.starts[i + 1], want.starts[i + 1]) << rows;
     }
-  }
-}
-
-TEST_P(Embedding, GroupsNoMoreIdsThanThereIsRoomFor) {
-  if (GetParam().copies()) GTEST_SKIP() << "arguments in the host's memory";
-  const Bags bags = Bags::random(30, 50, 3, 1);
-  const IdGroup groups[] = {bags.group()};
-  RunSpace space(bags.nnz() - 1);
-  try {
-    ops->group_rows(groups, 50, space.runs());
-    ADD_FAILURE() << "grouped";
-  } catch (const std::exception& error) {
-    const std::string ids = std::to_string(bags.nnz());
-    EXPECT_NE(std::string(error.what()).find("of " + ids + " ids"), std::string::npos)
-        << error.what();
   }
 }
 
@@ -250,21 +220,6 @@ TEST(CpuEmbedding, GroupsRowsOfListsWhosePlacesNeedMoreThan32Bits) {
       const Occurrence& o = space.occurrences[static_cast<size_t>(g)];
       ASSERT_EQ(std::make_pair(o.group, o.bag), std::make_pair(g, g == 0 ? (1 << 20) - 1 : 0));
     }
-  }
-}
-
-TEST_P(Embedding, BackwardSumsTheOccurrencesOfARow) {
-  for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{40, 1},
-                                    {40, 4},
-                                    {40, 13},
-                                    {40, 64},
-                                    {40, 130},
-                                    {3, 16}}) {  // 3 rows have several chunks each
-    Backward b(*reference, 2200, rows, width);
-    Cells got(b.unique(), width), want(b.unique(), width);
-    ops->embedding_bag_backward(b.space.runs(), b.gradients, got.floats());
-    reference->embedding_bag_backward(b.space.runs(), b.gradients, want.floats());
-    EXPECT_TRUE(close(got, want, rows == 3 ? 300 : 100)) << rows << " rows, width " << width;
   }
 }
 

@@ -96,12 +96,14 @@ inline std::string execution_name(const testing::TestParamInfo<OpsExecution>& in
 class Cells {
  public:
   Cells(int64_t rows, int64_t cols, DType type = DType::kFloat32, int64_t spare = 3)
+      : Cells(rows, cols, type, spare, spare) {}
+  Cells(int64_t rows, int64_t cols, DType type, int64_t left, int64_t right)
       : rows_(rows),
         cols_(cols),
-        spare_(spare),
+        left_(left),
+        right_(right),
         type_(type),
-        bytes_(static_cast<size_t>(((rows + 2) * (cols + 2 * spare) + 1)) * size_of(type), '\x5a') {
-  }
+        bytes_(static_cast<size_t>((rows + 2) * stride() + 1) * size_of(type), '\x5a') {}
 
   static Cells random(int64_t rows, int64_t cols, unsigned seed, DType type = DType::kFloat32,
                       int64_t spare = 3) {
@@ -117,9 +119,9 @@ class Cells {
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }
   DType type() const { return type_; }
-  int64_t stride() const { return cols_ + 2 * spare_; }
+  int64_t stride() const { return left_ + cols_ + right_; }
   Matrix matrix() {
-    return Matrix(bytes_.data(), type_, rows_, stride(), stride()).columns(spare_, cols_);
+    return Matrix(bytes_.data(), type_, rows_, stride(), stride()).columns(left_, cols_);
   }
   MatrixView<float> floats() { return matrix().f32(); }
 
@@ -173,7 +175,7 @@ class Cells {
   bool margins_untouched() const {
     const auto size = static_cast<int64_t>(size_of(type_));
     for (int64_t i = 0; i < static_cast<int64_t>(bytes_.size()); ++i) {
-      const int64_t column = i / size % stride() - spare_;
+      const int64_t column = i / size % stride() - left_;
       const bool inside = column >= 0 && column < cols_ && i / size < rows_ * stride();
       if (!inside && bytes_[static_cast<size_t>(i)] != '\x5a') return false;
     }
@@ -181,9 +183,9 @@ class Cells {
   }
 
  private:
-  int64_t offset(int64_t r, int64_t c) const { return r * stride() + spare_ + c; }
+  int64_t offset(int64_t r, int64_t c) const { return r * stride() + left_ + c; }
 
-  int64_t rows_, cols_, spare_;
+  int64_t rows_, cols_, left_, right_;
   DType type_;
   std::vector<char> bytes_;
 };

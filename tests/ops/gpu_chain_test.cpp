@@ -186,37 +186,6 @@ TEST_F(GpuChain, BackwardIncludesTheActivationOfTheLayerBelow) {
   }
 }
 
-TEST_F(GpuChain, AMatrixIsAddedToAnInputGradient) {
-  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const ChainCase& s : kCases) {
-      const auto ops = timed_on_day(0);
-      OnDevice x = make(s.batch, s.in, type, 1), w = make(s.out, s.in, type, 2),
-               dy = make(s.batch, s.out, type, 3), dx = make(s.batch, s.in, type, 4),
-               added = make(s.batch, s.in, type, 5), dw = make(s.out, s.in, DType::kFloat32, 6);
-      for (const bool in_place : {false, true}) {
-        OnDevice& more = in_place ? dx : added;
-        std::vector<float> want = more.get();
-        const std::vector<float> left = dy.get(), right = w.get();
-        for (int64_t r = 0; r < s.batch; ++r) {
-          for (int64_t c = 0; c < s.in; ++c) {
-            double sum = want[static_cast<size_t>(r * s.in + c)];
-            for (int64_t k = 0; k < s.out; ++k) {
-              sum += double{left[static_cast<size_t>(r * s.out + k)]} *
-                     right[static_cast<size_t>(k * s.in + c)];
-            }
-            want[static_cast<size_t>(r * s.in + c)] = static_cast<float>(sum);
-          }
-        }
-        LinearBackward layer;
-        layer.dy = dy.matrix(), layer.x = x.matrix(), layer.w = w.matrix(), layer.dx = dx.matrix();
-        layer.dw = dw.floats(), layer.added = more.matrix();
-        ops->run(layer);
-        expect_near(dx.get(), want, type == DType::kFloat32 ? 1e-5 : 0x1p-8, 1e-5, "dx");
-      }
-    }
-  }
-}
-
 TEST_F(GpuChain, DeferredGradientsHaveTheSameBits) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const ChainCase& s : kCases) {

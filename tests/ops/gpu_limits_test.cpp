@@ -95,25 +95,6 @@ TEST_F(ManyRows, AreTakenInSeveralPasses) {
   stream->abandon_capture();
 }
 
-TEST(GroupingLists, RefuseMoreIdsThanThereIsRoomForAndMoreBagsThanAreNumbered) {
-  std::vector<int64_t> rows(9), starts(10), count(1);
-  std::vector<Occurrence> occurrences(9);
-  std::vector<IdGroup> groups = {{nullptr, nullptr, 3, 4}, {nullptr, nullptr, 5, 5}};
-  UpdatedShard shard;
-  shard.table.rows = 10;
-  shard.groups = groups;
-  shard.runs = {rows, starts, occurrences, count};
-  cuda::GroupingLists lists;
-  const auto set = [&] { lists.set({&shard, 1}); };
-  EXPECT_NO_THROW(set());
-  groups[1].capacity = 6;
-  EXPECT_ANY_THROW(set());
-  groups = {{nullptr, nullptr, (int64_t{1} << 32) - 2, 4}, {nullptr, nullptr, 1, 5}};
-  EXPECT_NO_THROW(set());
-  groups[1].bags = 2;
-  EXPECT_ANY_THROW(set());
-}
-
 /// A table of two rows. Each occurs in more than a chunk of ids, always with the same gradient.
 struct HotTable {
   static constexpr int64_t kLength = 1500, kWidth = 5;

@@ -15,6 +15,18 @@ const InteractionShape kInteractionShapes[] = {
     {2, 60, 3},   {4, 17, 33}, {0, 3, 4},    {3, 31, 36},  {2, 15, 64},  {2, 130, 8},
     {1, 2, 1024}, {9, 20, 20}, {1, 1, 4096}, {1, 1600, 2}, {1, 380, 33}, {1, 500, 20}};
 
+/// These, every number of features for rows of each alignment, every width for few and many, and
+/// every small batch.
+std::vector<InteractionShape> every_interaction() {
+  std::vector<InteractionShape> all(std::begin(kInteractionShapes), std::end(kInteractionShapes));
+  for (int64_t n = 1; n <= 36; ++n) {
+    for (const int64_t width : {3, 4}) all.push_back({2, n, width});
+    for (const int64_t features : {2, 17}) all.push_back({2, features, n});
+  }
+  for (int64_t batch = 1; batch <= 9; ++batch) all.push_back({batch, 5, 8});
+  return all;
+}
+
 using Interaction = EveryExecution;
 
 /// Columns of margin: with 3, rows start anywhere; with 8, rows are aligned to 16 bytes.
@@ -52,7 +64,7 @@ void expect_the_reference(Ops& ops, Ops& reference, const InteractionShape& s, i
 }
 
 TEST_P(Interaction, DotIsTheStrictLowerTriangleOfTheProducts) {
-  for (const InteractionShape& s : kInteractionShapes) {
+  for (const InteractionShape& s : every_interaction()) {
     const int64_t outputs = s.width + (s.features + 1) * s.features / 2;
     const double features = static_cast<double>(s.features) + 1;
     expect_the_reference<DotForward, DotBackward>(
@@ -62,7 +74,7 @@ TEST_P(Interaction, DotIsTheStrictLowerTriangleOfTheProducts) {
 }
 
 TEST_P(Interaction, FmAppendsTheSumOfAllProducts) {
-  for (const InteractionShape& s : kInteractionShapes) {
+  for (const InteractionShape& s : every_interaction()) {
     if (s.features > 200) continue;  // for dot
     const int64_t outputs = (s.features + 1) * s.width + 1;
     expect_the_reference<FmForward, FmBackward>(

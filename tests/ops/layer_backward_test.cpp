@@ -167,25 +167,6 @@ TEST_P(LayerBackward, AMissingBiasIsLeftOut) {
   EXPECT_TRUE(with.weight.weights.same_bits(without.weight.weights));
 }
 
-TEST_P(LayerBackward, ForwardOfFewSamplesAgreesWithTheReference) {
-  for (const int64_t batch : {1, 2, 3, 4, 5, 7, 8}) {
-    for (const int64_t in : {64, 65, 79, 367}) {
-      for (const int64_t out : {8, 9, 14, 67}) {
-        Cells x = Cells::random(batch, in, 1), w = Cells::random(out, in, 2);
-        Cells bias = Cells::random(1, out, 3), got(batch, out), want(batch, out);
-        const View<const float> b(bias.floats().data, static_cast<size_t>(out));
-        for (const View<const float> added : {b, View<const float>()}) {
-          ops->linear_forward(x.matrix(), w.matrix(), added, Activation::kRelu, got.matrix(), {});
-          reference->linear_forward(x.matrix(), w.matrix(), added, Activation::kRelu, want.matrix(),
-                                    {});
-          EXPECT_TRUE(close(got, want, 3 * std::sqrt(static_cast<double>(in))))
-              << text({batch, in, out});
-        }
-      }
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Cpu, LayerBackward, testing::ValuesIn(executions()), execution_name);
 
 }  // namespace

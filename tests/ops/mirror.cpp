@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "dlrm/core/error.h"
 
@@ -80,10 +81,13 @@ const char* Mirror::result(const Piece& piece) const {
 
 const Mirror::Region& Mirror::region_of(const void* p) const {
   const char* host = static_cast<const char*>(p);
-  for (const Region& r : regions_) {
-    if (host >= r.begin && host < r.end) return r;
+  const auto after =
+      std::upper_bound(regions_.begin(), regions_.end(), host,
+                       [](const char* at, const Region& region) { return at < region.begin; });
+  if (after == regions_.begin() || host >= std::prev(after)->end) {
+    throw run_error("an argument that was not collected");
   }
-  throw run_error("an argument that was not collected");
+  return *std::prev(after);
 }
 
 }  // namespace dlrm

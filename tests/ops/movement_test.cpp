@@ -255,27 +255,6 @@ std::vector<int32_t> some_rows(int32_t all, unsigned seed) {
   return rows;
 }
 
-TEST_P(Movement, ListedRowsAreGathered) {
-  for (const DType to : kMovedTypes) {
-    Cells src = Cells::random(900, 64, 1);
-    std::vector<int32_t> rows = some_rows(900, 5);
-    std::reverse(rows.begin() + 7, rows.end());  // source rows may be in any order
-    Cells got(static_cast<int64_t>(rows.size()), 64, to), want = got;
-    const std::vector<float> scale(rows.size(), 0.5f);
-    BlockCopy b = block(src, got, 64);
-    b.rows = got.rows();
-    b.src_rows = rows.data();
-    b.scale = scale.data();
-    ops->copy_blocks({&b, 1});
-    for (int64_t r = 0; r < want.rows(); ++r) {
-      for (int64_t c = 0; c < 64; ++c) {
-        want.set(r, c, 0.5f * src.at(rows[static_cast<size_t>(r)], c));
-      }
-    }
-    EXPECT_TRUE(got.same_bits(want)) << name_of(to);
-  }
-}
-
 TEST_P(Movement, ScatteringChangesOnlyListedRows) {
   for (const DType from : kMovedTypes) {
     const std::vector<int32_t> rows = some_rows(900, 6), others = some_rows(700, 7);

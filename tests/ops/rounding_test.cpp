@@ -77,23 +77,6 @@ TEST_P(Rounding, UpdatedRowsUseTheGlobalRowColumnAndStep) {
   });
 }
 
-TEST_P(Rounding, FusedUpdatesHaveTheBitsOfBackwardAndUpdate) {
-  for_every_case([&](const Case& given) {
-    Case fused = given, apart = given;
-    const Bags bags = Bags::random(kRows, kRows, 2, 3);
-    RunSpace space(bags.nnz());
-    const IdGroup groups[] = {bags.group()};
-    ops->group_rows(groups, kRows, space.runs());
-    const BagGradient gradients[] = {{fused.grads.floats(), nullptr}};
-    ops->embedding_bag_update(exact_step(), fused.rows(), space.runs(), gradients);
-    Cells sums(bags.nnz(), fused.grads.cols());
-    ops->embedding_bag_backward(space.runs(), gradients, sums.floats());
-    ops->sparse_update(exact_step(), apart.rows(), space.rows, space.count, sums.floats(), {},
-                       fused.grads.cols());
-    EXPECT_TRUE(fused.table.weights.same_bits(apart.table.weights));
-  });
-}
-
 TEST_P(Rounding, SmallStepsAccumulate) {
   // 256 steps of 2^-12 from 1. Each is far below bf16's 2^-7. Their sum is 2^-4.
   const int64_t list[] = {0}, count[] = {1}, width = 256;

@@ -159,6 +159,19 @@ TEST_F(WalledOperands, OfEveryWidthAreEnough) {
         table.weights = x.matrix().data, table.type = type, table.rows = rows;
         table.width = table.stride = width;
         for (const int64_t column : {0, 3}) ops->fill_uniform(1, 2, column, 1, table);
+        Table of_rows(rows, width, type, 15, 0);
+        const Backward batch(*reference, 9, rows, width, 0);
+        Cells pooled = cells(width, 16, 9);
+        Cells row_sums(batch.unique(), width, DType::kFloat32, 0);
+        RunSpace space(batch.space);
+        const BagGroup lookup = batch.bags[0].lookup(of_rows.rows(), pooled.matrix());
+        ops->embedding_bag_forward({&lookup, 1});
+        ops->embedding_bag_backward(space.runs(), batch.gradients, row_sums.floats());
+        for (const OptimizerStep& step : every_rule(kSparse)) {
+          ops->embedding_bag_update(step, of_rows.rows(step.rule), space.runs(), batch.gradients);
+          ops->sparse_update(step, of_rows.rows(step.rule), space.rows, space.count,
+                             row_sums.floats(), {}, width);
+        }
         EXPECT_TRUE(x.margins_untouched());
       }
     }
