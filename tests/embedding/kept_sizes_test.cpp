@@ -54,7 +54,7 @@ int64_t new_keys(const Plan& plan, const EmbeddingOptions& options, const MadeUp
     for (int64_t t = 0; t < kSteps; ++t) {
       route(embeddings, comm, bags, t, kSamples);
       if (has_new_key(embeddings, last)) is_new[static_cast<size_t>(t)] = true;
-      train(embeddings, comm, t, kSamples, 0.1);
+      train(embeddings, rank.context, t, kSamples, 0.1);
     }
   });
   return std::count(is_new.begin() + 50, is_new.end(), true);
@@ -150,7 +150,7 @@ std::pair<Tensors, int64_t> trained(const BagOf& bag_of, const std::vector<int64
         offsets.push_back(static_cast<int64_t>(ids.size()));
       }
       embeddings.route({local, samples, ids, offsets});
-      train(embeddings, comm, t, samples, 0.1);
+      train(embeddings, rank.context, t, samples, 0.1);
     }
     sent += embeddings.traffic().pooled + embeddings.traffic().gradients;
     const Tensors tensors = gather(comm, embeddings);

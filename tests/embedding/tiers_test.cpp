@@ -80,27 +80,5 @@ TEST(Tiers, TheTierOfAShardChoosesItsMemory) {
   }
 }
 
-TEST(Tiers, OfSeveralCopiedTablesEachHasItsOwn) {
-  const Tables tables = {table_of("a", 4, 16, {1}, Pooling::kSum),
-                         table_of("b", 8, 16, {1}, Pooling::kSum),
-                         table_of("c", 16, 16, {1}, Pooling::kSum)};
-  const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
-  Plan plan;
-  plan.data_parallel = {0, 1, 2};
-  const size_t row = 2 * 64;
-  for (const auto& [on_host, rows] : std::vector<std::pair<std::vector<int>, size_t>>{
-           {{0}, 4}, {{1}, 8}, {{2}, 16}, {{0, 2}, 20}}) {
-    plan.host_replicas = on_host;
-    run_on_threads(1, [&, host_rows = rows](Communicator& comm) {
-      Rank rank(comm);
-      CountingDevice device;
-      Context context{device, *rank.stream, comm, rank.trace, rank.log};
-      const ShardedEmbeddings embeddings(context, *rank.ops, options, plan);
-      EXPECT_EQ(device.rows_on_host, host_rows * row);
-      EXPECT_EQ(device.rows_on_device, (28 - host_rows) * row);
-    });
-  }
-}
-
 }  // namespace
 }  // namespace dlrm::testing

@@ -69,7 +69,7 @@ class Traffic : public ::testing::TestWithParam<TrafficCase> {
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options_, plan());
     const MadeUpBags bags(options_.tables, /*variable=*/false);
     route(embeddings, comm, bags, 0, batch_);
-    train(embeddings, comm, 0, batch_, 0.1);
+    train(embeddings, rank.context, 0, batch_, 0.1);
     return embeddings.traffic();
   }
   /// Compares measured with planned bytes, for every kind and every rank.

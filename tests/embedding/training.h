@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -132,27 +133,6 @@ inline void poll_often(ShardedEmbeddings& embeddings) {
 }
 
 /// Completes a training step with the generated gradient.
-inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64_t step,
-                  int64_t samples, double lr) {
-  const Range local = part_of(samples, comm.rank(), comm.size());
-  embeddings.await_ids();
-  embeddings.prepare_ids();
-  embeddings.lookup();
-  embeddings.start_return();
-  poll_often(embeddings);
-  const MatrixView<const float> e = embeddings.finish_return().f32();
-  const MatrixView<float> de = embeddings.gradient().f32();
-  for (int64_t i = 0; i < local.size(); ++i) {
-    for (int64_t c = 0; c < embeddings.width(); ++c) {
-      de(i, c) = static_cast<float>(made_up_gradient(step, local.begin + i, c, e(i, c)));
-    }
-  }
-  embeddings.start_backward();
-  poll_often(embeddings);
-  embeddings.update(lr, step);
-}
-
-/// The same on any device.
 inline void train(ShardedEmbeddings& embeddings, const Context& context, int64_t step,
                   int64_t samples, double lr) {
   const Range local = part_of(samples, context.comm.rank(), context.comm.size());
@@ -225,13 +205,13 @@ inline Tensors gather(Communicator& comm, ShardedEmbeddings& embeddings) {
   return tensors;
 }
 
-/// Trains batches of these sizes in turn. Returns the whole tensors at the end.
+/// Trains batches of these sizes in turn, on a CPU or a GPU. Returns the whole tensors at the end.
 inline Tensors train_all(const Plan& plan, const EmbeddingOptions& options, const MadeUpBags& bags,
                          const std::vector<int64_t>& batches, int threads = 0,
-                         bool keeps_sizes = false) {
+                         bool keeps_sizes = false, std::optional<OnGpu> gpu = std::nullopt) {
   Tensors result;
   run_on_threads(plan.world, [&](Communicator& comm) {
-    Rank rank(comm, threads);
+    Rank rank = gpu ? Rank(comm, *gpu) : Rank(comm, threads);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
     if (keeps_sizes) embeddings.keep_sizes();
     size_t routed = 0;
@@ -240,7 +220,7 @@ inline Tensors train_all(const Plan& plan, const EmbeddingOptions& options, cons
         route(embeddings, comm, bags, static_cast<int64_t>(routed), batches[routed]);
         ++routed;
       }
-      train(embeddings, comm, static_cast<int64_t>(t), batches[t], options.optimizer.lr);
+      train(embeddings, rank.context, static_cast<int64_t>(t), batches[t], options.optimizer.lr);
     }
     embeddings.check_replicas();
     const Tensors tensors = gather(comm, embeddings);

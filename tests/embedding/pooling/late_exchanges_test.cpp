@@ -117,7 +117,7 @@ Tensors train_late(const LateCase& c, int slow, int of_duplicate, int& duplicate
       poll_often(embeddings);
     }
     late->may_end = true;
-    for (int64_t t = 0; t < kLateBatches; ++t) train(embeddings, comm, t, kSamples, 0.05);
+    for (int64_t t = 0; t < kLateBatches; ++t) train(embeddings, rank.context, t, kSamples, 0.05);
     embeddings.check_replicas();
     const Tensors tensors = gather(comm, embeddings);
     if (comm.rank() == 0) result = tensors;

@@ -91,19 +91,7 @@ TEST_P(NodeSumPlans, HaveTheSameBitsInEveryRun) {
 }
 
 Tensors train_on_gpus(const Plan& plan, const EmbeddingOptions& options, const MadeUpBags& bags) {
-  Tensors trained;
-  run_on_threads(plan.world, [&](Communicator& comm) {
-    Rank rank(comm, OnGpu());
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
-    for (size_t t = 0; t < kNodeBatches.size(); ++t) {
-      const auto step = static_cast<int64_t>(t);
-      route(embeddings, comm, bags, step, kNodeBatches[t]);
-      train(embeddings, rank.context, step, kNodeBatches[t], options.optimizer.lr);
-    }
-    const Tensors tensors = gather(comm, embeddings);
-    if (comm.rank() == 0) trained = tensors;
-  });
-  return trained;
+  return train_all(plan, options, bags, kNodeBatches, 0, false, OnGpu());
 }
 
 TEST_P(NodeSumPlans, TrainOnGpusToTheWeightsOfOneRank) {
@@ -136,7 +124,7 @@ TEST_P(NodeSumPlans, SendThePlannedBytes) {
     Rank rank(comm);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options_, plan());
     route(embeddings, comm, MadeUpBags(tables_, /*variable=*/false), 0, kBatch);
-    train(embeddings, comm, 0, kBatch, 0.1);
+    train(embeddings, rank.context, 0, kBatch, 0.1);
     const RankLoad& load = loads[static_cast<size_t>(comm.rank())];
     const ShardedEmbeddings::Traffic sent = embeddings.traffic();
     const auto expect = [&](int64_t bytes, double expected) {

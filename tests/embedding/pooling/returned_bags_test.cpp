@@ -53,8 +53,7 @@ Tensors trained(const Plan& plan, const EmbeddingOptions& options, const BagOf& 
     ShardedEmbeddings embeddings(rank.context, *ops, options, plan);
     for (int64_t t = 0; t < 3; ++t) {
       route(embeddings, comm, bag_of, t);
-      on_gpus ? train(embeddings, rank.context, t, kBatch, 0.1)
-              : train(embeddings, comm, t, kBatch, 0.1);
+      train(embeddings, rank.context, t, kBatch, 0.1);
     }
     const Tensors tensors = gather(comm, embeddings);
     if (comm.rank() == 0) result = tensors;
@@ -186,7 +185,7 @@ TEST(ReturnedVectors, RowShardsReturnOnlyBagsWithAnId) {
     Rank rank(comm);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of("row", tables, 4));
     route(embeddings, comm, bag_of, 0);
-    train(embeddings, comm, 0, kBatch, 0.1);
+    train(embeddings, rank.context, 0, kBatch, 0.1);
     const Range local = part_of(kBatch, comm.rank(), 4);
     const int64_t own = local.end / 2 - local.begin / 2, all = kBatch / 2;
     const bool owner = comm.rank() == 2;

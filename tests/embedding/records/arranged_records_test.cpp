@@ -97,32 +97,6 @@ TEST_P(ArrangedRecords, ThatWereWrittenInTheOrderOfRowsDoNotMove) {
   EXPECT_EQ(written_ + read_, 0);
 }
 
-// The rows of each segment are less than those of the segment before.
-TEST_P(ArrangedRecords, DoNotMoveForAFewRowsInASegmentThatAreNotInOrder) {
-  constexpr int64_t kSegment = 64, kSegments = 20;
-  for (const int64_t descents : {4, 5}) {
-    SetUpStore();
-    Rows rows;
-    for (int64_t segment = kSegments; segment-- > 0;) {
-      for (int64_t i = 0; i < kSegment; ++i) {
-        rows.push_back(segment * kSegment + (i < 2 * descents ? i ^ 1 : i));
-      }
-    }
-    write_version(*store_, rows, kRecordBytes, 0);
-    written_ = read_ = 0;
-    store_->arrange();
-    EXPECT_EQ(written_ + read_ > 0, descents > 4);
-  }
-}
-
-TEST_P(ArrangedRecords, AreArrangedUnderAMiddleTier) {
-  write_shuffled(row_range(0, kMany), 0);
-  const auto middle = make_middle_records(kMany, kRecordBytes, 64, std::move(store_));
-  written_ = 0;
-  middle->arrange();
-  EXPECT_GT(written_, kMany * kRecordBytes / 2);
-}
-
 INSTANTIATE_TEST_SUITE_P(Segments, ArrangedRecords, ::testing::Values(1, 60, 1000));
 
 }  // namespace

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr int64_t kRows = 100, kMiddleSlots = 4, kMiddleRecordBytes = 24;
+constexpr int64_t kMiddleRows = 100, kMiddleSlots = 4, kMiddleRecordBytes = 24;
 
 /// A store in memory that tells when it writes, and what it is asked for.
 class TellingRecords final : public RecordStore {
@@ -48,7 +48,7 @@ class TellingRecords final : public RecordStore {
 
  private:
   Told& told_;
-  const std::unique_ptr<RecordStore> store_ = make_memory_records(kRows, kMiddleRecordBytes);
+  const std::unique_ptr<RecordStore> store_ = make_memory_records(kMiddleRows, kMiddleRecordBytes);
 };
 
 class MiddleTier : public ::testing::Test {
@@ -63,7 +63,7 @@ class MiddleTier : public ::testing::Test {
 
   TellingRecords::Told told_;
   const std::unique_ptr<RecordStore> store_ = make_middle_records(
-      kRows, kMiddleRecordBytes, kMiddleSlots, std::make_unique<TellingRecords>(told_));
+      kMiddleRows, kMiddleRecordBytes, kMiddleSlots, std::make_unique<TellingRecords>(told_));
 };
 
 TEST_F(MiddleTier, RecordsAreReadOnTheirWayToTheSlowerStore) {

@@ -159,34 +159,6 @@ INSTANTIATE_TEST_SUITE_P(Buffered, EveryRecordStore,
                                             ::testing::Values(128, 5000)),
                          name_of);
 
-class MiddleRecords : public ::testing::Test {
- protected:
-  static constexpr int64_t kRows = 100, kSlots = 10;
-  TierTraffic traffic() const { return store_->traffic(); }
-
-  StoreFolder folder_;
-  const std::unique_ptr<RecordStore> store_ = make_middle_records(
-      kRows, 64, kSlots, make_ssd_records(kRows, 64, small_segments(folder_.path())));
-};
-
-TEST_F(MiddleRecords, KeepWhatFitsFromTheSsd) {
-  for (int version = 0; version < 3; ++version)
-    write_version(*store_, row_range(0, kSlots), 64, version);
-  EXPECT_EQ(traffic().written.rows, 0);
-  read_records(*store_, row_range(0, kSlots), 64);
-  EXPECT_EQ(traffic().found_in_middle, kSlots);
-  EXPECT_EQ(traffic().read.rows, 0);
-}
-
-TEST_F(MiddleRecords, PushOutOnlyWhatDoesNotFit) {
-  write_version(*store_, row_range(0, kSlots), 64, 0);
-  write_version(*store_, row_range(20, 23), 64, 0);
-  EXPECT_EQ(traffic().written.rows, 3);
-  read_records(*store_, row_range(0, 30), 64);
-  EXPECT_EQ(traffic().found_in_middle, kSlots);
-  EXPECT_EQ(traffic().read.rows, 3);
-}
-
 int64_t resident_bytes() {
   int64_t size = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> size >> resident;

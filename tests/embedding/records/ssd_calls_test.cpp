@@ -135,14 +135,6 @@ TEST_F(SsdCalls, RingsOfOlderKernelsServeEveryThread) {
   }
 }
 
-TEST_F(SsdCalls, WithoutAnyRingThreadsReadAndWrite) {
-  next_errors("ring", {EPERM, EPERM, EPERM, EPERM, EPERM, EPERM});
-  const auto store = make();
-  next_errors("ring", {});
-  EXPECT_FALSE(uses_uring(*store));
-  EXPECT_THAT(wrong(*store, 1), ::testing::IsEmpty());
-}
-
 TEST_F(SsdCalls, ARingThatCannotReadOrWriteIsNotUsed) {
   for (const int missing : {IORING_OP_READ, IORING_OP_WRITE}) {
     refused_.missing = missing;

@@ -19,7 +19,6 @@ namespace dlrm::testing {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -66,26 +65,6 @@ TEST_F(SsdRecordsTest, RowsThatAreWrittenAgainAndAgainTakeBoundedSpace) {
   EXPECT_GT(store->traffic().read.bytes, 0) << "nothing was compacted";
 }
 
-TEST_F(SsdRecordsTest, RowsThatAreInTheOpenSegmentAreWrittenInPlace) {
-  const auto store = make();
-  for (int64_t version = 0; version < 100; ++version) {
-    write_version(*store, row_range(0, 5), kRecordBytes, version);
-  }
-  EXPECT_EQ(store->traffic().written.bytes, 0);
-  EXPECT_THAT(wrong_rows(*store, row_range(0, 5), kRecordBytes, [](int64_t) { return 99; }),
-              IsEmpty());
-}
-
-TEST_F(SsdRecordsTest, NothingOfBeforeIsWrittenAfterItIsEmptied) {
-  const auto store = make();
-  write_version(*store, row_range(0, 5), kRecordBytes, 1);
-  store->clear();
-  write_version(*store, row_range(0, 5), kRecordBytes, 2);
-  EXPECT_EQ(store->traffic().written.bytes, 0);
-  EXPECT_THAT(wrong_rows(*store, row_range(0, 5), kRecordBytes, [](int64_t) { return 2; }),
-              IsEmpty());
-}
-
 TEST_F(SsdRecordsTest, RowsThatWereNeverWrittenTakeNoSpace) {
   int64_t longest = 0, last = -1;
   faults_->resize = [&](int64_t bytes) {
@@ -100,41 +79,6 @@ TEST_F(SsdRecordsTest, RowsThatWereNeverWrittenTakeNoSpace) {
   EXPECT_GT(last, 0);
   store->clear();
   EXPECT_EQ(last, 0);
-}
-
-TEST_F(SsdRecordsTest, CountsTheBytesThatItsFileMoved) {
-  int64_t read = 0, written = 0;
-  faults_->transfer = [&](const BlockTransfer& transfer) {
-    (transfer.write ? written : read) += transfer.bytes;
-    return Disturbance{};
-  };
-  const auto store = make_disturbed();
-  std::mt19937_64 random(1);
-  Rows rows = row_range(0, kRows);
-  const auto expect_counted = [&] {
-    EXPECT_EQ(store->traffic().read.bytes, read);
-    EXPECT_EQ(store->traffic().written.bytes, written);
-  };
-  for (int64_t version = 0; version < 10; ++version) {
-    std::shuffle(rows.begin(), rows.end(), random);
-    write_version(*store, Rows(rows.begin(), rows.begin() + kRows / 4), kRecordBytes, version);
-    expect_counted();
-  }
-  EXPECT_GT(read, 0) << "nothing was compacted";
-  const int64_t before = read;
-  store->arrange();
-  expect_counted();
-  EXPECT_GT(read, before) << "nothing was arranged";
-  read_records(*store, rows, kRecordBytes);
-  expect_counted();
-}
-
-TEST_F(SsdRecordsTest, SegmentsWithoutLiveRecordsAreNotRead) {
-  const auto store = make();
-  for (int64_t version = 0; version < 10; ++version) {
-    write_version(*store, row_range(0, kRows), kRecordBytes, version);
-  }
-  EXPECT_EQ(store->traffic().read.bytes, 0);
 }
 
 TEST_F(SsdRecordsTest, AReadThatIsNotFinishedHoldsNoSegment) {
@@ -157,32 +101,6 @@ TEST_F(SsdRecordsTest, AReadThatIsNotFinishedHoldsNoSegment) {
     write_version(*store, row_range(begin, begin + l.segment_records), kRecordBytes, 1);
   }
   EXPECT_LE(longest, most);
-}
-
-TEST_F(SsdRecordsTest, ABlockIsReadOnceForAllOfItsRows) {
-  std::vector<std::pair<int64_t, int64_t>> reads;
-  faults_->transfer = [&](const BlockTransfer& transfer) {
-    if (!transfer.write) reads.emplace_back(transfer.offset, transfer.bytes);
-    return Disturbance{};
-  };
-  const auto store = make_disturbed();
-  write_version(*store, row_range(0, kRows), kRecordBytes, 1);
-  // Rows lie in the order in which they were written, 32 in a block, 64 in a segment of 3 blocks.
-  read_records(*store, {5, 197, 31, 0, 192}, kRecordBytes);
-  EXPECT_THAT(reads, ElementsAre(std::pair(0, 4096), std::pair(9 * 4096, 4096)));
-  reads.clear();
-  read_records(*store, {70, 3}, kRecordBytes);
-  EXPECT_THAT(reads, ElementsAre(std::pair(0, 4 * 4096))) << "blocks that are close to each other";
-  reads.clear();
-  read_records(*store, {32, 128}, kRecordBytes);
-  EXPECT_THAT(reads, ElementsAre(std::pair(4096, 6 * 4096))) << "four blocks between them";
-  reads.clear();
-  read_records(*store, {0, 128}, kRecordBytes);
-  EXPECT_THAT(reads, ElementsAre(std::pair(0, 4096), std::pair(6 * 4096, 4096))) << "five";
-  reads.clear();
-  read_records(*store, {0, 32, 64, 96, 128, 160, 192}, kRecordBytes);
-  EXPECT_THAT(reads, ElementsAre(std::pair(0, 8 * 4096), std::pair(9 * 4096, 4096)))
-      << "at most eight blocks";
 }
 
 TEST_F(SsdRecordsTest, SeveralReadsAreUnderWayAtTheSameTime) {
@@ -315,12 +233,6 @@ TEST_F(HeldReadTest, ALongReadDoesNotLetTheFileGrowBeyondItsBound) {
   EXPECT_THAT(wrong, IsEmpty());
   EXPECT_THAT(wrong_rows(*store, row_range(8, kRows), kRecordBytes, [](int64_t) { return 11; }),
               IsEmpty());
-}
-
-TEST_F(SsdRecordsTest, ItsFileHasNoName) {
-  const auto store = make();
-  write_version(*store, row_range(0, kRows), kRecordBytes, 1);
-  EXPECT_THAT(folder_.names(), IsEmpty());
 }
 
 TEST_F(SsdRecordsTest, AnyNameOfATableWillDo) {

@@ -3,13 +3,11 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -59,59 +57,6 @@ class SsdSegments : public ::testing::Test {
   int64_t length_ = 0;  ///< of the file
   std::mt19937_64 random_{1};
 };
-
-// Segments are used again only if the file is as long as its live records allow.
-TEST_F(SsdSegments, AreCompactedOnlyInALongFile) {
-  const auto store = make();
-  const Rows all = row_range(0, kSegmentRows);
-  write_version(*store, shuffled(all), kSegmentRecordBytes, 0);
-  int64_t read = 0;
-  for (int64_t segment = 0; segment < 60; ++segment) {
-    write_version(*store, segment_of(all), kSegmentRecordBytes, 1);
-    const int64_t read_before = std::exchange(read, store->traffic().read.bytes);
-    if (read > read_before) {
-      EXPECT_EQ(length_, layout().segments_for(kSegmentRows) * layout().segment_bytes()) << segment;
-    }
-    // One segment makes room for another, and is read with the numbers of its rows.
-    EXPECT_LE(read - read_before, 2 * layout().segment_bytes()) << segment;
-  }
-  EXPECT_GT(read, 0);
-}
-
-// The record of row 800 is moved while the first read has not begun to read it. The second read
-// begins afterwards.
-TEST_F(SsdSegments, WaitForTheOldestOfSeveralReads) {
-  const auto store = make();
-  write_version(*store, row_range(0, kSegmentRows), kSegmentRecordBytes, 0);
-  const Rows first{5, 200, 400, 600, 800}, second{5};
-  const auto start = [&](const Rows& rows, Records& records) {
-    records = {std::vector<std::byte>(rows.size() * kSegmentRecordBytes),
-               std::vector<uint8_t>(rows.size())};
-    return store->start_read(rows, records.bytes.data(), records.written.data());
-  };
-  Records of_first, of_second;
-  const auto first_read = start(first, of_first);
-  Rows segment = row_range(800 / kSegment * kSegment, (800 / kSegment + 1) * kSegment);
-  std::erase(segment, 800);
-  write_version(*store, segment, kSegmentRecordBytes, 1);
-  Rows others = row_range(kSegment, 768);
-  for (const int64_t row : first) std::erase(others, row);
-  const auto write_segment = [&] {
-    write_version(*store, segment_of(others), kSegmentRecordBytes, 1);
-  };
-  while (store->traffic().read.bytes == 0) write_segment();
-  const auto second_read = start(second, of_second);
-  for (int64_t i = 0; i < SegmentTable::kSlack / 2; ++i) write_segment();
-  second_read->finish();
-  first_read->finish();
-  for (size_t i = 0; i < first.size(); ++i) {
-    for (int64_t at = 0; at < kSegmentRecordBytes; ++at) {
-      ASSERT_EQ(of_first.bytes[i * kSegmentRecordBytes + static_cast<size_t>(at)],
-                byte_of(first[i], 0, at))
-          << first[i];
-    }
-  }
-}
 
 // A record is moved while two reads are under way. The older one ends, and the other has not begun.
 TEST_F(SsdSegments, WaitForEachReadThatWasUnderWayWhenTheyBecameFree) {
@@ -265,40 +210,6 @@ TEST_F(SsdSegments, DamagedNumbersOfRowsAreFound) {
       EXPECT_EQ(std::stol(error.substr(block + 6)) % 3, 2) << error;
       EXPECT_THAT(error, ::testing::HasSubstr(" is damaged: its checksum is "));
     }
-  }
-}
-
-TEST_F(SsdSegments, ThatADiskHasNoRoomForAreAnError) {
-  faults_->resize = [](int64_t bytes) { return bytes > 100'000 ? ENOSPC : 0; };
-  const auto store = make();
-  EXPECT_EQ(
-      error_of(ExitCode::kFailure,
-               [&] { write_version(*store, row_range(0, kSegmentRows), kSegmentRecordBytes, 0); }),
-      folder_.path() +
-          ": rows of C3: cannot lengthen the file to 110592 bytes: No space left on device "
-          "(errno 28); all rows written would take 430080; free space there, or set "
-          "memory.cached.directory to a larger disk");
-}
-
-TEST_F(SsdSegments, ThreadsOfAQueueAreAsManyAsItsTransfersAndAtMostSixteen) {
-  const auto threads = [] {
-    int64_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
-      count += !entry.path().empty();
-    }
-    return count;
-  };
-  options_.io_uring = false;
-  for (const auto& [depth, of_reader] : {std::pair(3, 3), std::pair(16, 16), std::pair(40, 16)}) {
-    options_.queue_depth = depth;
-    // Threads that have ended may be listed for a moment.
-    int64_t started = 0;
-    for (int attempt = 0; attempt < 50 && started != of_reader + 16; ++attempt) {
-      const int64_t before = threads();
-      const auto store = make();
-      started = threads() - before;
-    }
-    EXPECT_EQ(started, of_reader + 16) << "with those of compaction";
   }
 }
 

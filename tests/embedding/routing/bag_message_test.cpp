@@ -64,23 +64,6 @@ class BagMessage : public ::testing::TestWithParam<int64_t> {
   }
 };
 
-TEST_P(BagMessage, HeadsLengthsAndIdsAreRoundedUpToEightBytes) {
-  // 3 headers and a code of 6 bits, 3 lengths, 14 ids.
-  EXPECT_EQ(message_.size(), static_cast<size_t>(8 + 16 + 14 * GetParam()));
-}
-
-TEST_P(BagMessage, HeadersAreReadAsTheyWereWritten) {
-  for (size_t g = 0; g < 3; ++g) {
-    EXPECT_EQ(spans_[g].header.lengths, headers_[g].lengths);
-    EXPECT_EQ(spans_[g].header.length, headers_[g].length);
-    EXPECT_EQ(spans_[g].header.count, headers_[g].count);
-  }
-}
-
-TEST_P(BagMessage, TheEndOfARangeOfRowsIsNotCounted) {
-  EXPECT_EQ(count_within(spans_[0], GetParam(), {2, 5}), 3);
-}
-
 TEST_P(BagMessage, BagsOfSeveralMessagesReadOneAfterTheOther) {
   std::vector<int64_t> ids(8), offsets(7, -1);
   offsets[0] = 0;
@@ -165,15 +148,6 @@ TEST_P(BagMessage, RandomMessagesAreReadOrRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, BagMessage, ::testing::Values(4, 8));
-
-TEST(GroupHeaderBytes, LargerNumbersTakeMoreBytes) {
-  EXPECT_EQ(group_header_bytes(0), 1);
-  EXPECT_EQ(group_header_bytes(31), 1);
-  EXPECT_EQ(group_header_bytes(32), 2);
-  EXPECT_EQ(group_header_bytes(4095), 2);
-  EXPECT_EQ(group_header_bytes(4096), 3);
-  EXPECT_EQ(group_header_bytes((int64_t{1} << 31) - 1), 5);
-}
 
 /// A header of each number of bytes.
 TEST(GroupHeaders, ACountOfAnySizeIsReadAsItWasWritten) {

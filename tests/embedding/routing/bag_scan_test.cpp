@@ -82,14 +82,6 @@ TEST_P(BagScans, TheFirstBadIdOfAllChunksIsNamed) {
   EXPECT_THAT(error(), HasSubstr("sample 330 of the global batch, feature long_0: id 1000000 is"));
 }
 
-TEST_P(BagScans, LengthsAreKnownIfAllBagsAreEquallyLong) {
-  std::vector<int32_t> lengths;
-  for (const BagScan& scan : scans()) lengths.push_back(scan.length);
-  EXPECT_EQ(lengths, (std::vector<int32_t>{100, 0, 1, 3}));
-  ++offsets_[3 * kSamples - 1];
-  EXPECT_EQ(scans()[2].length, -1);
-}
-
 TEST_P(BagScans, OffsetsMayBeginAboveZero) {
   std::vector<int64_t> expected = ids_;
   std::fill(expected.end() - 3 * kSamples, expected.end(), -1);

@@ -11,8 +11,8 @@
 namespace dlrm::testing {
 namespace {
 
-constexpr int64_t kSamples = 997;
-constexpr int kRanks = 4;
+constexpr int64_t kBagSamples = 997;
+constexpr int kBagRanks = 4;
 
 /// Features with short, long and partly empty bags. Owners return only non-empty bags of the last
 /// one of "long", although its bags fill several chunks.
@@ -26,7 +26,7 @@ Tables cut_tables() {
 struct Bags {
   explicit Bags(const EmbeddingLayout& layout) {
     for (const FeaturePlace& place : layout.features) {
-      for (int64_t i = 0; i < kSamples; ++i) {
+      for (int64_t i = 0; i < kBagSamples; ++i) {
         const int64_t length = place.hotness == 1 ? 1 : (7 * i + place.column) % 60;
         for (int64_t k = 0; k < length; ++k) {
           ids.push_back((i * i * 31 + k * 17 + place.column) % place.rows);
@@ -35,7 +35,7 @@ struct Bags {
       }
     }
   }
-  LocalBags local() const { return {{0, kSamples}, kSamples, ids, offsets}; }
+  LocalBags local() const { return {{0, kBagSamples}, kBagSamples, ids, offsets}; }
   std::vector<int64_t> ids, offsets{0};
 };
 
@@ -53,8 +53,8 @@ std::vector<Received> expected(const EmbeddingLayout& layout, const Bags& bags) 
       const Slice& slice = owner.slices[static_cast<size_t>(group.slice)];
       const bool mean = layout.features[static_cast<size_t>(group.feature)].mean;
       Received& received = all.emplace_back();
-      for (int64_t i = 0; i < kSamples; ++i) {
-        const auto bag = static_cast<size_t>(group.feature * kSamples + i);
+      for (int64_t i = 0; i < kBagSamples; ++i) {
+        const auto bag = static_cast<size_t>(group.feature * kBagSamples + i);
         for (int64_t k = bags.offsets[bag]; k < bags.offsets[bag + 1]; ++k) {
           const int64_t id = bags.ids[static_cast<size_t>(k)];
           if (id < slice.rows.begin || id >= slice.rows.end) continue;
@@ -80,12 +80,12 @@ void read(const GroupSpan& span, Received& received) {
     received.samples.insert(received.samples.end(), static_cast<size_t>(length), sample);
   };
   if (span.header.lengths == BagLengths::kCoded) {
-    EXPECT_TRUE(read_samples(span.code, kSamples, span.header.count,
+    EXPECT_TRUE(read_samples(span.code, kBagSamples, span.header.count,
                              [&](int32_t sample) { bag(sample, 1); }));
     return;
   }
   const bool listed = span.header.lengths == BagLengths::kListed;
-  for (int32_t i = 0; i < kSamples; ++i) bag(i, listed ? span.lengths[i] : span.header.length);
+  for (int32_t i = 0; i < kBagSamples; ++i) bag(i, listed ? span.lengths[i] : span.header.length);
 }
 
 std::vector<Received> bucketed(const EmbeddingLayout& layout, const Bags& all, int64_t id_bytes,
@@ -109,9 +109,9 @@ std::vector<Received> bucketed(const EmbeddingLayout& layout, const Bags& all, i
                     buckets.most_returned(bags, scans), threads, destinations);
     buckets.count(bags, scans, threads);
     const View<const GroupHeader> headers = buckets.headers();
-    std::vector<char> message(static_cast<size_t>(message_bytes(headers, kSamples, id_bytes)));
+    std::vector<char> message(static_cast<size_t>(message_bytes(headers, kBagSamples, id_bytes)));
     std::vector<GroupSpan> spans(headers.size());
-    begin_message(message.data(), headers, kSamples, id_bytes, spans);
+    begin_message(message.data(), headers, kBagSamples, id_bytes, spans);
     requester.place_returned(buckets.returned(), buckets.returned());
     buckets.fill(bags, spans, id_bytes, requester, threads);
     for (size_t g = 0; g < received.size(); ++g) {
@@ -132,7 +132,7 @@ class Buckets : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Buckets, HoldTheIdsOfTheirRowsInOrderForAnyNumberOfThreads) {
   const Tables tables = cut_tables();
-  const EmbeddingLayout layout(tables, plan_of(GetParam(), tables, kRanks), RoutingMode::kExact);
+  const EmbeddingLayout layout(tables, plan_of(GetParam(), tables, kBagRanks), RoutingMode::kExact);
   const Bags bags(layout);
   EXPECT_GT(bags.ids.size(), 50000u);
   const std::vector<Received> want = expected(layout, bags);

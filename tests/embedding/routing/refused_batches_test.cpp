@@ -65,7 +65,7 @@ class RefusedBatches : public ::testing::TestWithParam<const char*> {
       fill();
       const bool in_first_window = small <= depth;
       for (int t = 0; t < small && !in_first_window; ++t, fill()) {
-        train(embeddings, comm, t, kSamples, 0.1);
+        train(embeddings, rank.context, t, kSamples, 0.1);
       }
       await_refusal(embeddings, comm, [&](const RowsDoNotFit& refused) {
         EXPECT_EQ(refused.code(), code);

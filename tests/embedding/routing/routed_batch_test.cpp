@@ -106,29 +106,5 @@ TEST(RoutedBatch, WhatTheDeviceUnpacksIsPartOfItsKey) {
   }
 }
 
-TEST(IdStaging, ListsThatFollowOneAnotherAreUnpackedTogether) {
-  const std::shared_ptr<Device> device = make_cpu_device();
-  IdStaging staging(*device, "test");
-  staging.begin(4096, 100);
-  int32_t* const first = staging.take<int32_t>(30);
-  int64_t* const to = staging.unpacked(first, 10);
-  EXPECT_EQ(staging.unpacked(first + 10, 5), to + 10);
-  EXPECT_EQ(staging.unpacked(first + 16, 5), to + 15);  // after a gap
-  staging.multiples(2, 4);
-  staging.multiples(2, 4);
-  staging.unpacked(first, 0);
-  ASSERT_EQ(staging.packed().size(), 4u);
-  EXPECT_EQ(staging.packed()[0].count, 15);
-  EXPECT_EQ(staging.packed()[1].count, 5);
-  EXPECT_EQ(staging.packed()[1].from, first + 16);
-  EXPECT_EQ(staging.packed()[2].from, nullptr);
-  EXPECT_EQ(staging.packed()[2].step, 2);
-  EXPECT_EQ(staging.packed()[3].to, to + 24);
-  EXPECT_THROW(staging.take_integers(73), std::exception);
-  staging.take_integers(72);
-  staging.begin(0);
-  EXPECT_TRUE(staging.packed().empty());
-}
-
 }  // namespace
 }  // namespace dlrm

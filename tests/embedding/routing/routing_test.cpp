@@ -76,7 +76,7 @@ TEST_P(EveryPlanKind, BatchesDroppedBeforeTheirLookupLeaveNoTrace) {
     for (int64_t t = 0; t < 3; ++t) embeddings.drop();
     for (ShardedEmbeddings* each : {&embeddings, &untouched}) {
       route(*each, comm, bags, 4, 13);
-      train(*each, comm, 0, 13, 0.1);
+      train(*each, rank.context, 0, 13, 0.1);
     }
     EXPECT_EQ(gather(comm, embeddings), gather(comm, untouched));
   });
@@ -96,11 +96,11 @@ TEST_P(EveryPlanKind, OffsetsThatBeginAboveZeroChangeNoBit) {
       std::vector<int64_t> ids, offsets;
       bags.fill(0, local.begin, local.end, ids, offsets);
       plain.route({local, 13, ids, offsets});
-      train(plain, comm, 0, 13, 0.1);
+      train(plain, rank.context, 0, 13, 0.1);
       ids.insert(ids.begin(), 3, -1);
       for (int64_t& offset : offsets) offset += 3;
       shifted.route({local, 13, ids, offsets});
-      train(shifted, comm, 0, 13, 0.1);
+      train(shifted, rank.context, 0, 13, 0.1);
       EXPECT_EQ(gather(comm, shifted), gather(comm, plain));
     });
   }
@@ -116,23 +116,6 @@ TEST_P(EveryPlanKind, TheCpuExecutionTrainsAsTheReference) {
     ASSERT_THAT(values, ::testing::Pointwise(::testing::FloatNear(1e-5f), expected.at(path)))
         << path;
   }
-}
-
-TEST_P(EveryPlanKind, TheSteadyStateAllocatesNothing) {
-  const Tables tables = odd_tables(Pooling::kSum);
-  const MadeUpBags bags(tables);
-  const EmbeddingOptions options = options_for(tables, OptimizerRule::kRowwiseAdagrad);
-  run_on_threads(2, [&](Communicator& comm) {
-    Rank rank(comm);
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of(GetParam(), tables, 2));
-    size_t warm = 0;
-    for (int64_t t = 0; t < 12; ++t) {
-      route(embeddings, comm, bags, t % 3, 16);
-      train(embeddings, comm, t, 16, 0.01);
-      if (t == 6) warm = rank.device->peak_bytes();
-    }
-    EXPECT_EQ(rank.device->peak_bytes(), warm);
-  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, EveryPlanKind,
@@ -305,40 +288,6 @@ TEST(Routing, EachCallNamesItselfOutOfTurn) {
   of.expect({"drop"});
   of.e.drop();
   of.expect({});
-}
-
-TEST(Routing, WhileGpusSortIdsVectorsMayOnlyReturn) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "this build has no GPU";
-  const auto comm = make_self_comm();
-  Rank rank(*comm, OnGpu());
-  CallsInTurn of(rank);
-  of.calls.emplace_back("sort_ids", [&] { of.e.sort_ids(); });
-  for (int64_t batch = 0; batch < 2; ++batch) {
-    of.expect({});
-    route(of.e, *comm, MadeUpBags(of.tables), batch, 4);
-    of.expect({"drop"});
-    of.e.await_ids();
-    of.e.prepare_ids();
-    of.expect({"lookup", "drop"});
-    of.e.lookup();
-    of.expect({"start_return", "drop"});
-    of.e.start_return();
-    of.expect({"finish_return", "sort_ids"});
-    of.e.sort_ids();
-    of.expect({"finish_return"});
-    of.e.finish_return();
-    of.expect({"gradient", "start_backward", "drop"});
-    of.e.drop();
-  }
-}
-
-TEST(Routing, APlanForAnotherNumberOfRanksIsRefused) {
-  const Tables tables = odd_tables(Pooling::kSum);
-  const auto comm = make_self_comm();
-  Rank rank(*comm);
-  EXPECT_THROW(ShardedEmbeddings(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
-                                 plan_of("table", tables, 2)),
-               Error);
 }
 
 }  // namespace

@@ -60,15 +60,6 @@ TEST(SampleCode, NumbersAreReadAsTheyWereWritten) {
   }
 }
 
-TEST(SampleCode, TheFirstAndTheLastSampleHaveAllIds) {
-  for (const int64_t samples : {1, 7, 400}) {
-    for (const int32_t sample : {int32_t{0}, static_cast<int32_t>(samples) - 1}) {
-      const Numbers numbers(130, sample);
-      EXPECT_EQ(read(coded(numbers, samples), samples, 130), std::pair(true, numbers));
-    }
-  }
-}
-
 TEST(SampleCode, ABagWithoutIdsTakesAtMostOneBit) {
   for (const int64_t samples : {1, 8, 100, 4096}) {
     for (const int64_t ids : {1, 3, 100, 5000}) {

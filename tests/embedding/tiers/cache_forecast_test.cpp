@@ -47,24 +47,6 @@ TEST(BatchRows, AreThoseOfASliceInTheOrderOfTheBatch) {
   EXPECT_EQ(rows, std::vector<int64_t>());
 }
 
-TEST(CacheForecast, ColumnsOfTheSameRowsAreOneSlice) {
-  RunConfig config;
-  config.model.tables = {table_of(1), table_of(2)};
-  config.model.tables[0].dim = config.model.tables[1].dim = 8;
-  config.train.global_batch_size = 4;
-  config.memory.cached.fast = "50%";
-  config.memory.cached.policy = "lru16";
-  const MemoryTier tier = MemoryTier::kCached;
-  const Plan plan{2,
-                  {{0, {0, 500}, {0, 8}, 0, tier},
-                   {1, {0, 1000}, {0, 4}, 0, tier},
-                   {1, {0, 1000}, {4, 8}, 0, tier},
-                   {0, {500, 1000}, {0, 8}, 1, tier}},
-                  {}};
-  EXPECT_EQ(CacheForecast(config, plan, 0).least_fast_memory().size(), 2u);
-  EXPECT_EQ(CacheForecast(config, plan, 1).least_fast_memory().size(), 1u);
-}
-
 /// A cache of the rows of a slice, all of whose batches change their rows.
 class OneSlice {
  public:

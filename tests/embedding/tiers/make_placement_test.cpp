@@ -48,16 +48,15 @@ class MakingPlacements : public ::testing::Test {
     for (Shard& shard : plan.shards) shard.tier = MemoryTier::kCached;
     return plan;
   }
-  EmbeddingLayout layout(bool orders) const {
+  EmbeddingLayout layout() const {
     return EmbeddingLayout(options_.tables,
                            plan_of_moving_rows(options_.tables, options_.optimizer.type,
                                                options_.cached, options_.max_global_batch, plan_),
-                           RoutingMode::kExact, orders);
+                           RoutingMode::kExact);
   }
   /// Calls `use` on each rank with what it has. Returns the log.
-  std::string with(const std::function<void(RowPlacement&)>& use, bool orders = false,
-                   bool on_gpu = false) {
-    const EmbeddingLayout layout = this->layout(orders);
+  std::string with(const std::function<void(RowPlacement&)>& use, bool on_gpu = false) {
+    const EmbeddingLayout layout = this->layout();
     ::testing::internal::CaptureStderr();
     run_on_threads(plan_.world, [&](Communicator& comm) {
       Rank rank = on_gpu ? Rank(comm, OnGpu()) : Rank(comm);
@@ -128,9 +127,8 @@ TEST_F(MakingPlacements, AFolderThatCannotBeIsNamed) {
   options_.cached.directory = "/dev/null/none";
   Rank rank(*comm_);
   RowTools tools(rank.context, *rank.ops);
-  EXPECT_THAT(
-      error_of(ExitCode::kUsage, [&] { make_placement(tools, options_, plan_, layout(false)); }),
-      StartsWith(options_.cached.directory + ": "));
+  EXPECT_THAT(error_of(ExitCode::kUsage, [&] { make_placement(tools, options_, plan_, layout()); }),
+              StartsWith(options_.cached.directory + ": "));
 }
 
 TEST_F(MakingPlacements, PoliciesDecideWhichRowsLeaveAndWhenBatchesArePlaced) {
@@ -154,30 +152,6 @@ TEST_F(MakingPlacements, PoliciesDecideWhichRowsLeaveAndWhenBatchesArePlaced) {
   }
 }
 
-// A slice that has cut columns lists the slots of a batch.
-TEST_F(MakingPlacements, OnlyOrderedSlicesListTheirSlots) {
-  plan_ = Plan();
-  plan_.world = 2;
-  plan_.shards = {{0, {0, 10}, {0, 4}, 0},
-                  {1, {0, 500}, {0, 2}, 0},
-                  {2, {0, 300}, {0, 4}, 0},
-                  {1, {0, 500}, {2, 4}, 1}};
-  plan_ = cached(plan_);
-  for (const bool orders : {false, true}) {
-    with(
-        [&](RowPlacement& placement) {
-          SlotMap& map = placement.cache(0).map();
-          std::vector<int64_t> ids{7, 9};
-          std::vector<SlotChange> changes;
-          map.begin();
-          map.place<int64_t>(ids, changes);
-          EXPECT_EQ(map.slots_in_batch().size(), orders ? 2u : 0u);
-          map.release(false);
-        },
-        orders);
-  }
-}
-
 TEST_F(MakingPlacements, OfAGpuMemoryIsPinned) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   const auto use = [](RowPlacement& placement) {
@@ -186,7 +160,7 @@ TEST_F(MakingPlacements, OfAGpuMemoryIsPinned) {
       EXPECT_EQ(placement.cache(cache).store().description(), "pinned host memory");
     }
   };
-  EXPECT_THAT(with(use, false, true), AllOf(HasSubstr("1.5 KiB"), HasSubstr("GPU memory")));
+  EXPECT_THAT(with(use, true), AllOf(HasSubstr("1.5 KiB"), HasSubstr("GPU memory")));
 }
 
 }  // namespace

@@ -54,54 +54,6 @@ TEST_F(Placing, CountsRowsAndMissesOfABatchTogetherWhenItsStepEnds) {
   }
 }
 
-// Row 5 is in use when the batch of row 4 is announced. So the search for a slot passes it by, and
-// its use still keeps it when row 9 needs a slot.
-TEST_F(Placing, WhichRowsLeaveDependsOnWhatWasReleasedWhenTheBatchWasAnnounced) {
-  calls_.may_finish.open();
-  for (const bool late : {false, true}) {
-    rows_of(0)->initialise();
-    place({5, 6, 7});
-    step(false);
-    place({5});
-    placement_.announce();
-    if (late) step(false);
-    place({4});
-    if (!late) step(false);
-    step(false);
-    for (const int64_t row : {8, 9}) {
-      place({row});
-      step(false);
-    }
-    const int64_t misses = placement_.counters().misses;
-    place({5});
-    step(false);
-    EXPECT_EQ(placement_.counters().misses, misses);
-  }
-}
-
-TEST(CacheCountersOf, APeriodAreTheDifferencesOfEachCount) {
-  const CacheCounters before{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
-  const CacheCounters now{101, 202, 303, 404, 505, 606, 707, 808, 909, 1010, 1111};
-  const CacheCounters d = now - before;
-  EXPECT_EQ((std::vector{d.accesses, d.rows, d.misses, d.middle_reads, d.reads, d.fetched_bytes,
-                         d.written_bytes}),
-            (std::vector<int64_t>{100, 200, 300, 400, 500, 600, 700}));
-  EXPECT_EQ((std::vector{d.place_seconds, d.fetch_seconds, d.write_seconds, d.exposed_seconds}),
-            (std::vector<double>{800, 900, 1000, 1100}));
-}
-
-// Rows of the other cache have the same numbers, or others.
-TEST_F(Placing, TellsTheFastMemoryThatABatchNeeds) {
-  calls_.may_finish.open();
-  const int64_t batch = place({1, 2, 3, 4, 5, 5}, {1, 7, 8});
-  EXPECT_EQ(placement_.fast_needed(batch).bytes, 5);
-  placement_.release(false);
-  const int64_t other = place({1, 7}, {1, 2, 3, 4, 5, 5, 6});
-  EXPECT_EQ(placement_.fast_needed(other).bytes, 6);
-  placement_.release(false);
-  EXPECT_EQ(placement_.fast_needed(place({1, 2, 3}, {4, 5, 6})).bytes, 0);
-}
-
 /// What became of the batches of a course.
 struct Course {
   std::vector<std::vector<int64_t>> ids;
@@ -242,14 +194,6 @@ TEST_F(Placing, ABatchHasItsRowsWhenAllPartsOfItHaveArrived) {
   placement_.await();
   EXPECT_TRUE(opened);
   opener.join();
-}
-
-TEST_F(Placing, OnlyPlacedBatchesEnd) {
-  EXPECT_THROW(placement_.release(true), Error);
-  calls_.may_finish.open();
-  place({1});
-  step(true);
-  EXPECT_THROW(placement_.release(true), Error);
 }
 
 // A batch fits into just as many slots. Of several caches, the one decides that needs most.

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <numeric>
 #include <random>
-#include <set>
 
 #include <gmock/gmock.h>
 
@@ -113,14 +112,6 @@ TEST_F(KernelRecordsTest, PassThroughBlocksOfTheLargestCache) {
   EXPECT_EQ(gathered, records);
 }
 
-TEST_F(KernelRecordsTest, EventsThatNobodyWaitsForAreUsedAgain) {
-  const std::shared_ptr<Event> held = stream_->released();
-  std::set<Event*> others;
-  for (int i = 0; i < 10; ++i) others.insert(stream_->released().get());
-  EXPECT_EQ(others.size(), 1u);
-  EXPECT_EQ(others.count(held.get()), 0u);
-}
-
 TEST_F(KernelRecordsTest, ComeFromSlots) {
   write_version(*store_, row_range(0, kRows, 2), layout_.bytes(), 3);
   auto [slots, rows] = slots_and_rows();
@@ -164,28 +155,6 @@ TEST_F(KernelRecordsTest, OfRowsThatWereNeverWrittenAreDrawnOnce) {
   std::atomic<int> draws = 0;
   store_->for_kernels()->reads(fetched, [&](int64_t, std::byte*) { ++draws; });
   EXPECT_EQ(draws, 3);
-}
-
-TEST_F(KernelRecordsTest, CountRowsAndTheirBytes) {
-  const auto expect_moved = [&](int64_t read, int64_t written) {
-    const TierTraffic traffic = store_->traffic();
-    EXPECT_EQ(traffic.read.rows, read);
-    EXPECT_EQ(traffic.read.bytes, read * layout_.bytes());
-    EXPECT_EQ(traffic.written.rows, written);
-    EXPECT_EQ(traffic.written.bytes, written * layout_.bytes());
-    EXPECT_EQ(traffic.read.seconds > 0, read > 0);
-    EXPECT_EQ(traffic.written.seconds > 0, written > 0);
-  };
-  expect_moved(0, 0);
-  store_->for_kernels()->writes(Rows{3, 4, 5});
-  expect_moved(0, 3);
-  const auto draw = [](int64_t, std::byte*) {};
-  store_->for_kernels()->reads(row_range(3, 203), draw);  // by several threads
-  expect_moved(3, 3);
-  store_->for_kernels()->reads(row_range(103, 303), draw);
-  expect_moved(3 + 100, 3);
-  store_->for_kernels()->writes(Rows{3});
-  expect_moved(3 + 100, 4);
 }
 
 }  // namespace

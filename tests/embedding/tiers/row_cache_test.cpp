@@ -18,8 +18,7 @@ using ::testing::ElementsAre;
 
 /// What a store was asked for.
 struct Asked {
-  int arranged = 0, cleared = 0;
-  std::vector<std::byte*> read_to;
+  int arranged = 0;
 };
 
 /// Notes what it is asked for.
@@ -29,17 +28,13 @@ class ArrangedStore final : public RecordStore {
       : records_(std::move(records)), asked_(asked) {}
   std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
                                          uint8_t* written) override {
-    asked_.read_to.push_back(out);
     return records_->start_read(rows, out, written);
   }
   void write(View<const int64_t> rows, const std::byte* records) override {
     records_->write(rows, records);
   }
   void arrange() override { ++asked_.arranged; }
-  void clear() override {
-    ++asked_.cleared;
-    records_->clear();
-  }
+  void clear() override { records_->clear(); }
   TierTraffic traffic() const override { return records_->traffic(); }
   std::string description() const override { return records_->description(); }
 
@@ -189,13 +184,6 @@ TEST_F(OneCache, RecordsThatWereWrittenAreReadFromTheStore) {
   EXPECT_TRUE(std::equal(read.begin(), read.end(), values.begin()));
 }
 
-// Memory that is new for each batch would cost the time of its page faults.
-TEST_F(OneCache, MemoryOfAFetchServesTheNextOne) {
-  const auto cache = make(20, 4);
-  for (int64_t row = 0; row < 5; ++row) set(*cache, row, 1);
-  EXPECT_THAT(asked_.read_to, ::testing::AllOf(::testing::SizeIs(5), Each(asked_.read_to[0])));
-}
-
 TEST_F(OneCache, MoreRowsThanABufferHoldsAreWrittenAndRead) {
   constexpr int64_t kRows = 140'000, kColumns = 32, kSome = 100;
   const auto cache = make(kRows, 50, kColumns);
@@ -215,14 +203,6 @@ TEST_F(OneCache, MoreRowsThanABufferHoldsAreWrittenAndRead) {
   EXPECT_EQ(read[0], values[static_cast<size_t>((border - 1) * kColumns)]);
   const auto after = static_cast<size_t>((kSome + 1) * kColumns);
   EXPECT_EQ(read[after], values[static_cast<size_t>((border + kSome) * kColumns)]);
-}
-
-TEST_F(OneCache, TheTableOfAShardHasARowForEachSlot) {
-  const auto cache = make(20, 3);
-  const RowTable table = cache->rows_of(0, [] {})->table();
-  EXPECT_EQ(table.rows, 3);
-  EXPECT_EQ(table.width, kWidth);
-  EXPECT_EQ(cache->rows(), 20);
 }
 
 /// A cache of two shards with two states each, and all arrays of both as shared parts.
@@ -322,11 +302,6 @@ TEST_F(SharedParts, OfAPassThatWasGivenUpAreNotChanged) {
   EXPECT_EQ(cache_->store().traffic().written.rows, before);
 }
 
-TEST_F(SharedParts, AreForgottenOnceForAllShards) {
-  for (const auto& shard : shards_) shard->initialise();
-  EXPECT_EQ(asked_.cleared, 1);
-}
-
 TEST_F(SharedParts, MayBeWrittenWithoutTheOthers) {
   write_all();
   SharedRows* const all = shards_[0]->shared(RowArray::kWeights).rows;
@@ -339,25 +314,6 @@ TEST_F(SharedParts, MayBeWrittenWithoutTheOthers) {
   EXPECT_THAT(values, Each(0));
   shards_[1]->read(RowArray::kState2, 0, kRows, values.data());
   EXPECT_EQ(wrong_values(values, 5, 0), 0);
-}
-
-TEST_F(OneCache, RowsAreUsedOnlyWhenNothingMoves) {
-  const auto cache = make(20, 3);
-  int settled = 0;
-  const auto rows = cache->rows_of(0, [&] { ++settled; });
-  float values[kWidth] = {};
-  rows->initialise();
-  EXPECT_EQ(settled, 1);
-  rows->read(RowArray::kWeights, 7, 1, values);
-  EXPECT_EQ(settled, 2);
-  rows->write(RowArray::kWeights, 7, 1, values);
-  EXPECT_EQ(settled, 3);
-  SharedRows* const all = rows->shared(RowArray::kWeights).rows;
-  all->begin();
-  EXPECT_EQ(settled, 4);
-  while (all->next().size() > 0) {
-  }
-  EXPECT_EQ(settled, 4);
 }
 
 TEST_F(OneCache, InitialRowsForgetWhatWasWritten) {

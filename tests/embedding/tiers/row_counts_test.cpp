@@ -17,15 +17,6 @@ PlacedIds group_of(std::vector<int32_t>& ids, int cache = 0) {
   return {cache, ids.data(), std::ssize(ids), true};
 }
 
-TEST(RowCounts, AddReturnsTheDistinctRowsOfAllGroupsOfTheCache) {
-  RowCounts counts(10);
-  std::vector<int32_t> narrow{3, 3, 9}, other{7};
-  std::vector<int64_t> wide{9, 0};
-  EXPECT_EQ(counts.add({group_of(narrow), group_of(other, 1), group_of(wide)}, 0), 3);
-  EXPECT_EQ(counts.add({group_of(narrow), group_of(other, 1), group_of(wide)}, 1), 1);
-  EXPECT_EQ(counts.add({}, 0), 0);
-}
-
 TEST(RowCounts, TheHottestRowsAreInTheMostBatchesAndLeaveRoomForTheLargestOne) {
   constexpr int64_t kRows = 50;
   std::mt19937 random(4);

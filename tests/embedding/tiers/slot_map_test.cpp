@@ -183,35 +183,6 @@ TEST(SlotMap, RowsThatAreNoLongerUsedLeave) {
   for (int64_t row = 0; row < 4; ++row) EXPECT_EQ(map.slot_of(row), -1) << "row " << row;
 }
 
-TEST(SlotMap, RowsThatOneBatchUsesLeaveBeforeOneThatCameBack) {
-  SlotMap map(100, 4, make_clock());
-  changes_of(map, {0, 1, 2, 3});
-  changes_of(map, {3});
-  for (int64_t row = 4; row < 8; ++row) changes_of(map, {row});
-  EXPECT_GE(map.slot_of(3), 0);
-}
-
-TEST(SlotMap, ARowIsDirtyFromItsUpdateUntilItLeaves) {
-  SlotMap map(10, 1, make_clock());
-  EXPECT_FALSE(changes_of(map, {0}, true).at(0).dirty);  // the slot was empty
-  EXPECT_TRUE(changes_of(map, {0}, false).empty());
-  EXPECT_TRUE(changes_of(map, {1}, false).at(0).dirty);
-  EXPECT_FALSE(changes_of(map, {2}, false).at(0).dirty);
-  map.mark_dirty(0);
-  EXPECT_TRUE(changes_of(map, {3}, true).at(0).dirty);
-}
-
-TEST(SlotMap, AClearedMapIsEmpty) {
-  SlotMap map(10, 3, make_clock());
-  changes_of(map, {0, 1, 2}, true);
-  map.clear();
-  for (int64_t row = 0; row < 10; ++row) EXPECT_EQ(map.slot_of(row), -1) << "row " << row;
-  for (const SlotChange& change : changes_of(map, {2, 3, 4})) {
-    EXPECT_EQ(change.evicted, -1);
-    EXPECT_FALSE(change.dirty);
-  }
-}
-
 TEST(SlotMap, RowsThatOnlyEvaluationUsesLeaveClean) {
   SlotMap map(100, 5, make_clock());
   changes_of(map, {0, 1}, true);
@@ -227,111 +198,6 @@ TEST(SlotMap, RowsThatOnlyEvaluationUsesLeaveClean) {
   for (const int64_t row : {0, 1, 12, 50}) EXPECT_EQ(dirty.count(row), 1U) << row;
 }
 
-TEST(SlotMap, ARowIsDirtyIfABatchInFlightWithItsLastOneChangedIt) {
-  SlotMap map(100, 2, make_clock());
-  std::vector<SlotChange> changes;
-  for (int batch = 0; batch < 2; ++batch) {
-    std::vector<int64_t> ids = {7};
-    map.begin();
-    map.place(View<int64_t>(ids), changes);
-  }
-  map.release(true);
-  map.release(false);
-  changes = changes_of(map, {8, 9});
-  const auto evicted = std::find_if(changes.begin(), changes.end(),
-                                    [](const SlotChange& change) { return change.evicted == 7; });
-  ASSERT_NE(evicted, changes.end());
-  EXPECT_TRUE(evicted->dirty);
-}
-
-// Numbers of batches start anew while the rows of one are pinned and those of another have ended.
-TEST(SlotMap, NewNumbersOfBatchesLeaveRowsPinnedAndClean) {
-  for (const bool updated : {false, true}) {
-    SlotMap map(10, 4, make_clock());
-    for (int64_t batch = 1; batch < kBatchNumbers - 2; ++batch) {
-      map.begin();
-      map.release(false);
-    }
-    changes_of(map, {9}, updated);
-    std::vector<SlotChange> changes;
-    std::vector<int64_t> first = {1, 2}, second = {1, 3};
-    map.begin();
-    EXPECT_EQ(map.place(View<int64_t>(first), changes), 2);
-    map.begin();  // with the first of the new numbers
-    EXPECT_EQ(map.place(View<int64_t>(second), changes), 2);
-    EXPECT_EQ(map.rows_in_batch(), 2);
-    EXPECT_TRUE(map.is_in_batch(1) && map.is_in_batch(3));
-    EXPECT_FALSE(map.is_in_batch(2));
-    map.release(false);
-    map.release(false);
-    changes = changes_of(map, {4, 5, 6, 7});
-    EXPECT_EQ(changes.size(), 4u);
-    for (const SlotChange& change : changes) {
-      EXPECT_EQ(change.dirty, updated && change.evicted == 9) << change.evicted;
-    }
-  }
-}
-
-TEST(SlotMap, RefusesWhatItsCallersMustNotDo) {
-  for (const int64_t slots : {0, 11}) {
-    EXPECT_THROW(SlotMap(10, slots, make_clock()), Error) << slots;
-  }
-  SlotMap map(10, 10, make_clock());
-  EXPECT_THROW(map.release(true), Error);
-  EXPECT_THROW(map.keep(std::vector<bool>(9)), Error);
-  EXPECT_THROW(map.keep(std::vector<bool>(11)), Error);
-  map.begin();
-  EXPECT_THROW(map.keep(std::vector<bool>(10)), Error);
-  EXPECT_THROW(map.clear(), Error);
-  map.release(true);
-  map.keep(std::vector<bool>(10));
-  map.clear();
-  EXPECT_THROW(map.release(false), Error);
-}
-
-// A step sorts the slots of every batch, also those of rows that another batch in flight uses.
-TEST(SlotMap, SlotsOfRowsOfTwoBatchesAreListedForBoth) {
-  SlotMap map(100, 10, make_clock());
-  map.list_slots();
-  std::vector<SlotChange> changes;
-  for (const auto& rows : {std::vector<int64_t>{5, 6, 7}, {7, 8, 5}, {5}}) {
-    std::vector<int64_t> ids = rows;
-    map.begin();
-    map.place(View<int64_t>(ids), changes);
-    EXPECT_EQ(map.slots_in_batch(), std::vector<int32_t>(ids.begin(), ids.end()));
-  }
-}
-
-TEST(SlotMap, SlotsOfABatchAreListedOnce) {
-  SlotMap map(100, 10, make_clock());
-  map.list_slots();
-  changes_of(map, {5, 6});
-  std::vector<int64_t> ids = {6, 7, 6, 7};
-  std::vector<SlotChange> changes;
-  map.begin();
-  map.place(View<int64_t>(ids), changes);
-  EXPECT_EQ(map.slots_in_batch(), (std::vector<int32_t>{static_cast<int32_t>(map.slot_of(6)),
-                                                        static_cast<int32_t>(map.slot_of(7))}));
-}
-
-TEST(SlotMap, FillTakesEmptySlotsOnly) {
-  for (const auto make_choice : kChoices) {
-    SlotMap map(200, 40, make_choice());
-    changes_of(map, {150}, true);
-    int64_t filled = 0;
-    for (int64_t row = 0; row < 150; ++row) {
-      const int64_t slot = map.fill(row);
-      EXPECT_EQ(map.slot_of(row), slot);
-      filled += slot >= 0;
-    }
-    EXPECT_EQ(filled, 39);
-    EXPECT_GE(map.slot_of(150), 0);
-    const std::set<int64_t> rows(map.row_of().begin(), map.row_of().end());
-    EXPECT_EQ(rows.size(), 40U);
-    EXPECT_EQ(changes_of(map, {151}).size(), 1U);
-  }
-}
-
 TEST(SlotMap, KeptRowsStayWhileOthersPass) {
   SlotMap map(1000, 6, make_clock());
   changes_of(map, {0, 500});
@@ -339,31 +205,6 @@ TEST(SlotMap, KeptRowsStayWhileOthersPass) {
   changes_of(map, {1, 2});  // row 0 had its slot before
   for (int64_t row = 4; row < 500; row += 2) changes_of(map, {row, row + 1}, true);
   for (int64_t row = 0; row < 3; ++row) EXPECT_GE(map.slot_of(row), 0) << "row " << row;
-}
-
-TEST(SlotMap, KeptRowsStayInAMapThatWasCleared) {
-  SlotMap map(1000, 6, make_clock());
-  map.keep(rows_below(4, 1000));
-  changes_of(map, {0, 1, 2, 3});
-  map.clear();
-  changes_of(map, {0, 1});
-  for (int64_t row = 4; row < 100; row += 2) changes_of(map, {row, row + 1}, true);
-  for (int64_t row = 0; row < 2; ++row) EXPECT_GE(map.slot_of(row), 0) << "row " << row;
-}
-
-TEST(SlotMap, KeptRowsOfSeveralBatchesInFlightStay) {
-  SlotMap map(1000, 4, make_clock());
-  map.keep(rows_below(2, 1000));
-  std::vector<SlotChange> changes;
-  for (int batch = 0; batch < 2; ++batch) {
-    std::vector<int64_t> ids = {0, 1, 7, 8};
-    map.begin();
-    map.place(View<int64_t>(ids), changes);
-  }
-  map.release(true);
-  map.release(true);
-  changes_of(map, {7, 8});  // used more often than the kept ones
-  EXPECT_GE(changes_of(map, {5}).at(0).evicted, 7);
 }
 
 TEST(SlotMap, KeptRowsLeaveIfABatchNeedsTheirSlotsAndAreThenLikeOthers) {
@@ -412,27 +253,6 @@ TEST(Lru16, ARowReplacesTheLeastRecentlyUsedRowOfItsSet) {
     for (const auto& [row, first] : set_of_row) sets.insert(first);
     EXPECT_EQ(static_cast<int64_t>(sets.size()), std::max<int64_t>(slots / 16, 1));
   }
-}
-
-/// Unlike with a clock, rows of one set push each other out while other sets have empty slots.
-TEST(Lru16, RowsOfASetLeaveEvenIfThereIsASlotForEachRow) {
-  constexpr int64_t kSlots = 320;
-  SlotMap map(kSlots, kSlots, make_lru16());
-  int64_t evicted = 0;
-  for (int64_t row = 0; row < kSlots; ++row) evicted += changes_of(map, {row}).at(0).evicted >= 0;
-  EXPECT_GT(evicted, 0);
-}
-
-TEST(Lru16, ABatchThatOverflowsASetTakesSlotsOfOthers) {
-  constexpr int64_t kSlots = 70;
-  SlotMap map(2000, kSlots, make_lru16());
-  std::vector<int64_t> ids;
-  for (int64_t row = 0; std::ssize(ids) < kSlots; ++row) {
-    if (set_of(changes_of(map, {row}).at(0).slot, kSlots).first == 16) ids.push_back(row);
-  }
-  changes_of(map, ids);
-  for (const int64_t row : ids) EXPECT_GE(map.slot_of(row), 0) << "row " << row;
-  EXPECT_TRUE(changes_of(map, ids).empty());
 }
 
 }  // namespace
