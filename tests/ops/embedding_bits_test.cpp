@@ -290,8 +290,8 @@ TEST_P(GpuStep, RowsOfHostMemoryAreLookedUpWithTheSameBits) {
   for (size_t t = 0; t < of.size(); ++t) EXPECT_TRUE(mixed[t].same_bits(apart[t])) << t;
 }
 
-/// Rows of 33 times 32 columns, each with two chunks: more work than a grid of the kernel has warps,
-/// and more of one row than a warp has lanes.
+/// Rows of 33 times 32 columns, each with two chunks: more work than a grid of the kernel has
+/// warps, and more of one row than a warp has lanes.
 TEST_P(GpuStep, LongRunsOfMoreChunksThanWarpsAreAllSummed) {
   constexpr int64_t kRows = 33, kWidth = 1050, kTimes = 1025;
   Bags bags;
