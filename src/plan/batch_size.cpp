@@ -8,6 +8,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/shown_bytes.h"
 
+#include "numbers.h"
+
 namespace dlrm {
 namespace {
 
@@ -20,11 +22,11 @@ double slow_cells(const Plan& plan, const ModelConfig& model) {
   double cells = 0;
   for (const Shard& shard : plan.shards) {
     if (shard.tier == MemoryTier::kDevice) continue;
-    cells += static_cast<double>(shard.rows.size()) * static_cast<double>(shard.columns.size());
+    cells += real(shard.rows.size()) * real(shard.columns.size());
   }
   for (const int t : plan.host_replicas) {
     const TableConfig& table = model.tables[static_cast<size_t>(t)];
-    cells += static_cast<double>(plan.world) * static_cast<double>(table.rows * table.dim);
+    cells += real(plan.world) * real(table.rows * table.dim);
   }
   return cells;
 }

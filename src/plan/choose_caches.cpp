@@ -3,13 +3,13 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/plan/traffic.h"
 
 #include "memory.h"
+#include "numbers.h"
 #include "text.h"
 
 namespace dlrm {
@@ -27,8 +27,7 @@ std::vector<std::string> open_tables(const RunConfig& config) {
   std::vector<Open> open;
   for (const TableConfig& table : config.model.tables) {
     if (config.memory.tier_of(table.name) != MemoryTier::kAuto) continue;
-    const double bytes = row_bytes(table, table.rows, table.dim) +
-                         state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
+    const double bytes = held_bytes(config, table, table.rows, table.dim);
     if (bytes >= kLeastCachedBytes) open.push_back({bytes, hotness_of(table), table.name});
   }
   std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) {
@@ -73,9 +72,9 @@ class Choice {
       double bytes = 0;
       for (const CachedRows& rows : cached_of(config, plan, rank)) {
         if (rows.own_bytes > 0) continue;
-        const double slots = std::min(rows.lookups * (config.batches_ahead() + 1) + 1,
-                                      static_cast<double>(rows.rows));
-        bytes += slots * static_cast<double>(rows.slot_bytes);
+        const double slots =
+            std::min(rows.lookups * (config.batches_ahead() + 1) + 1, real(rows.rows));
+        bytes += slots * real(rows.slot_bytes);
       }
       least = std::max(least, bytes);
     }
@@ -145,18 +144,14 @@ std::string describe_choice(const RunConfig& given, const RunConfig& chosen) {
   std::vector<std::string> names;
   for (const TableConfig& table : given.model.tables) {
     if (chosen.memory.tier_of(table.name) == given.memory.tier_of(table.name)) continue;
-    names.push_back(fmt::format("'{}'", table.name));
+    names.push_back(table.name);
   }
-  constexpr size_t kNamed = 8;
-  const size_t count = names.size();
-  if (count > kNamed) names.resize(kNamed);
   const double fast = size_in_bytes(chosen.memory.cached.fast, 0);
   return fmt::format(
-      "memory.tier: auto caches {} table{} that do{} not fit: {}{}; fast memory of {} for the rows "
+      "memory.tier: auto caches {} table{} that do{} not fit: {}; fast memory of {} for the rows "
       "of a rank, over {}\n",
-      count, plural(static_cast<int64_t>(count)), count == 1 ? "es" : "", fmt::join(names, ", "),
-      count > kNamed ? fmt::format(", {} more", count - kNamed) : "",
-      fast > 0 ? gib_text(fast) + " GiB" : chosen.memory.cached.fast,
+      names.size(), plural(static_cast<int64_t>(names.size())), names.size() == 1 ? "es" : "",
+      listed_names(names), fast > 0 ? gib_text(fast) + " GiB" : chosen.memory.cached.fast,
       chosen.memory.cached.backing == "ssd" ? "the SSD" : "the host's memory");
 }
 

@@ -57,25 +57,25 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
   const InteractionCost interaction = model.interaction_cost();
   const double rows =
       sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + sum_of(model.top_mlp);
-  const double tensors = 2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size()) +
-                         real(interaction.tensors) + 1;
+  const double tensors =
+      2.0 * real(model.bottom_mlp.size() + model.top_mlp.size()) + real(interaction.tensors) + 1;
   return kPadding * (rows + tensors) * bytes_a_parameter;
 }
 
 double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
   const ModelConfig& model = config.model;
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
-  const double buffers = 2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size()) +
+  const double buffers = 2.0 * real(model.bottom_mlp.size() + model.top_mlp.size()) +
                          real(model.interaction_cost().tensors) + 8;
   const double masks = (sum_of(model.bottom_mlp) + sum_of(model.top_mlp)) / 8 +
-                       16.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size());
+                       16.0 * real(model.bottom_mlp.size() + model.top_mlp.size());
   return real(local_batch) * (kPadding * buffers * element + masks);
 }
 
 double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                         int64_t samples, int sources, double key_bytes) {
   const auto [ids, bags] = room_of(config, table, rows, samples, sources);
-  const double offsets = bags + static_cast<double>(table.features.size());
+  const double offsets = bags + real(table.features.size());
   const double runs = 24, sorting = 3 * (key_bytes + 4);
   const double long_run = 4.0 * real(table.dim) + 12.0 * std::ceil(real(table.dim) / 32);
   return in_flight(config) * (12 * ids + 16 * offsets) + ids * (runs + sorting) +
@@ -87,8 +87,7 @@ double gpu_list_room(double count) { return 1.25 * (count + 4 + 7 * std::sqrt(co
 double gpu_message_bytes(const RunConfig& config, const TableConfig& table) {
   const double batch = real(config.train.global_batch_size);
   return in_flight(config) * batch *
-         (static_cast<double>(wire_id_bytes(table.rows)) * hotness_of(table) +
-          4.0 * static_cast<double>(table.features.size()));
+         (real(wire_id_bytes(table.rows)) * hotness_of(table) + 4.0 * real(table.features.size()));
 }
 
 double gpu_replicated_bytes(const TableConfig& table, int world) {

@@ -96,6 +96,11 @@ double state_bytes(OptimizerRule rule, int64_t rows, int64_t width) {
   return 4.0 * traits.state_count() * real(rows) * real(stride);
 }
 
+double held_bytes(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width) {
+  return row_bytes(table, rows, width) +
+         state_bytes(config.train.sparse_optimizer.type, rows, width);
+}
+
 double dense_bytes(const RunConfig& config) {
   const double state = 4.0 * traits_of(config.train.dense_optimizer.type).state_count();
   const double copies = config.train.precision == Precision::kBf16 ? 2 : 0;
@@ -153,10 +158,6 @@ double vector_room_of_all(const RunConfig& config, const TableConfig& table, int
   const int64_t many = batch % world;  // ranks with one more sample
   const double room = real(world - many) * vector_room(config, table, rows, batch / world);
   return many == 0 ? room : room + real(many) * vector_room(config, table, rows, batch / world + 1);
-}
-
-WireConfig narrowest_types(const RunConfig& config, const TableConfig& table, DType gradient) {
-  return vector_types(config, table, table.rows, 2, gradient);
 }
 
 double message_float_bytes(const WireConfig& wire) {
@@ -235,18 +236,21 @@ double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int6
       owner_exchange_bytes(config, table, rows, width, world, types.gradient) +
       routed_bytes(config, table, rows, config.train.global_batch_size, world, types.key_bytes);
   if (held) return cached_shard_bytes(config, table, rows, width, *held) + buffers;
-  return row_bytes(table, rows, width) +
-         state_bytes(config.train.sparse_optimizer.type, rows, width) + buffers;
+  return held_bytes(config, table, rows, width) + buffers;
 }
 
 double library_bytes(const RunConfig& config) {
   return plans_for_gpu(config) ? kGpuLibraryBytes : 0;
 }
 
+double least_common_bytes(const RunConfig& config, int64_t local_batch) {
+  return dense_bytes(config) + activation_bytes(config, local_batch) +
+         local_exchange_bytes(config, local_batch) + input_bytes(config, local_batch) +
+         library_bytes(config);
+}
+
 double common_bytes(const RunConfig& config, int world, int64_t local_batch) {
-  double bytes = dense_bytes(config) + activation_bytes(config, local_batch) +
-                 local_exchange_bytes(config, local_batch) + input_bytes(config, local_batch) +
-                 library_bytes(config);
+  double bytes = least_common_bytes(config, local_batch);
   const DType gradient = config.sent_types().backward;
   for (const TableConfig& table : config.model.tables) {
     if (pools_locally(table, table.rows, world)) continue;

@@ -22,6 +22,9 @@ double row_bytes(const TableConfig& table, int64_t rows, int64_t width);
 /// The optimizer state of these rows in fp32, padded in the same way.
 double state_bytes(OptimizerRule rule, int64_t rows, int64_t width);
 
+/// Both, of rows that are not cached.
+double held_bytes(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width);
+
 /// Weights, gradients (4 bytes each), state, and bf16 copies (2) of the dense parameters.
 double dense_bytes(const RunConfig& config);
 
@@ -44,10 +47,6 @@ double vector_room(const RunConfig& config, const TableConfig& table, int64_t ro
 /// The same for all ranks together.
 double vector_room_of_all(const RunConfig& config, const TableConfig& table, int64_t rows,
                           int world);
-
-/// The types in which a table's vectors and gradients are sent if it is divided such that they need
-/// the fewest bytes.
-WireConfig narrowest_types(const RunConfig& config, const TableConfig& table, DType gradient);
 
 /// Memory of a float of a vector or of its gradient, which share a buffer: in the message, on the
 /// rank of the sample; and on the shard's owner, in fp32 or bf16, and again as sent if that is
@@ -101,8 +100,9 @@ double library_bytes(const RunConfig& config);
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, int world, const double* held, const ModelTypes& types);
 
-/// All memory that a rank of `local_batch` samples needs in addition to its shards, if no table is
-/// cut.
+/// Memory of a rank of `local_batch` samples that does not depend on the plan.
+double least_common_bytes(const RunConfig& config, int64_t local_batch);
+/// The same with messages: all memory that it needs in addition to its shards, if no table is cut.
 double common_bytes(const RunConfig& config, int world, int64_t local_batch);
 
 }  // namespace dlrm

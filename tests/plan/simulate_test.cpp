@@ -194,17 +194,6 @@ TEST_F(Simulation, RanksBeyondTheProcessorsTakeTurns) {
   EXPECT_NEAR(simulate(config, 2, four_processors()).step, two, 1e-9);
 }
 
-TEST_F(Simulation, RatesOfRanksThatTookTurnsAreThoseOfAPartOfAProcessor) {
-  json machine = four_processors();
-  const double step = simulate(dot_config(), 2, machine).step;
-  machine["ranks_per_node"] = 16;
-  machine["threads_per_rank"] = 1;
-  machine["fp32_products_per_second"] = 1e6 / 8;
-  EXPECT_NEAR(simulate(dot_config(), 2, machine).step, step, 1e-9);
-  machine.erase("threads_per_rank");  // an equal part, at least one
-  EXPECT_NEAR(simulate(dot_config(), 2, machine).step, step, 1e-9);
-}
-
 TEST_F(Simulation, AProcessorDoesNothingElseWhileItReadsMemoryOrCopies) {
   json machine = fast_cpu();
   machine["processors_per_node"] = 1;
@@ -244,45 +233,6 @@ TEST_F(Simulation, ReadersMakeSamplesBesideTheStep) {
   EXPECT_NEAR(with(3, 4), alone, 1e-9);
   config.data.source = DataKind::kReplay;
   EXPECT_NEAR(with(1, 4), alone, 1e-9);
-}
-
-TEST_F(Simulation, ReadersTakeTurnsWithTheStepOnTheSameProcessors) {
-  RunConfig config = dot_config();
-  config.data.source = DataKind::kSynthetic;
-  json machine = four_processors();
-  const double alone = simulate(config, 2, machine).step;
-  const double samples_of_node = 64;
-  machine["draw_id_seconds"] = 1e-4 * alone;
-  const double drawn = samples_of_node * 6 * 1e-4 * alone / 4;  // on four processors
-  EXPECT_NEAR(simulate(config, 2, machine).step, alone + drawn, 1e-6 * alone);
-  EXPECT_GT(stage_of(simulate(config, 2, machine), "data").most, 0);
-}
-
-TEST_F(Simulation, ACpuReadsAndWritesTheOutputsOfALayerAgain) {
-  json machine = fast_cpu();
-  machine["memory_bytes_per_second"] = 1e6;
-  RunConfig config = dot_config();
-  config.model.bottom_mlp = {16};
-  config.model.top_mlp = {64, 1};
-  const auto top = [&] { return stage_of(simulate(config, 1, machine), "top").most; };
-  const double layers = 64 * (22 + 64) + 23 * 64 + 64 * (64 + 1) + 65;
-  EXPECT_NEAR(top(), 4 * (layers + 64 * 2 * 64) / 1e6, 1e-9);
-  const double before = stage_of(simulate(config, 1, machine), "backward").most;
-  config.model.top_mlp = {64, 64, 1};  // two products, a pass of four elements
-  EXPECT_NEAR(stage_of(simulate(config, 1, machine), "backward").most - before,
-              4 * (2 * (64 * (64 + 64) + 65 * 64) + 64 * 4 * 64) / 1e6, 1e-9);
-  machine["device"] = "cuda";
-  config.model.top_mlp = {64, 1};
-  EXPECT_NEAR(top(), 4 * layers / 1e6, 1e-9);
-}
-
-TEST_F(Simulation, OneRankCopiesNoVectors) {
-  json machine = slow_machine();
-  machine["device"] = "cpu";
-  machine["launch_seconds"] = 1e-12;
-  EXPECT_NEAR(stage_of(simulate(dot_config(), 1, machine), "return").most, 0, 1e-9);
-  EXPECT_NEAR(stage_of(simulate(dot_config(), 2, machine), "return").most, 32 * 48 * 4 * 2 / 1e9,
-              1e-9);  // 32 samples of 48 columns, read and written
 }
 
 TEST_F(Simulation, FasterMachinesAreNotSlower) {

@@ -66,11 +66,6 @@ double cached_share(const RunConfig& config, const TableConfig& table);
 double cached_shard_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                           int64_t width, double held);
 
-/// The memory in which a checkpoint sorts and reads the rows of such a shard on a CPU. The shards
-/// of a rank follow each other.
-double cached_checkpoint_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                               int64_t width, double held);
-
 /// An SSD store has a checksum for each part of so many bytes of its file.
 inline constexpr int64_t kSummedBytes = 1024;
 /// The most host memory that an SSD store takes for records of these rows: the place of each row,

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "dlrm/core/error.h"
+
+#include "step_graph.h"
+#include "step_work.h"
 
 namespace dlrm {
 namespace {
@@ -88,11 +92,12 @@ int last_of(const std::vector<int>& tasks, const EventRun& run) {
                            [&](int a, int b) { return run.end(a) < run.end(b); });
 }
 
-StepPrediction run_steps(const std::vector<EqualRanks>& ranks, RankTasks& tasks, StepTasks& steps) {
+StepPrediction run_steps(const std::vector<EqualRanks>& ranks, RankTasks& tasks,
+                         const AddStep& add_step) {
   std::vector<RankTasks::Point> ends;
   for (int step = 0; step < kSteps; ++step) {
     tasks.begin_step();
-    steps.add_step();
+    add_step();
     ends.push_back(tasks.main());
   }
   tasks.run();
@@ -110,6 +115,29 @@ StepPrediction run_steps(const std::vector<EqualRanks>& ranks, RankTasks& tasks,
   return prediction;
 }
 
+/// Leaves one of the units of so many ranks that do the same work.
+std::vector<EqualRanks> merge_equal(size_t unit, std::vector<RankWork>& ranks) {
+  std::map<std::vector<RankWork>, size_t> known;  // the place of the unit's first rank
+  std::vector<EqualRanks> merged;
+  std::vector<RankWork> left;
+  for (size_t begin = 0; begin < ranks.size(); begin += unit) {
+    const size_t end = std::min(begin + unit, ranks.size());
+    const auto at = [&](size_t r) { return ranks.begin() + static_cast<std::ptrdiff_t>(r); };
+    const auto [found, is_new] =
+        known.try_emplace(std::vector<RankWork>(at(begin), at(end)), merged.size());
+    for (size_t r = begin; r < end; ++r) {
+      if (is_new) {
+        merged.push_back({static_cast<int>(r), 1});
+        left.push_back(ranks[r]);
+      } else {
+        ++merged[found->second + r - begin].count;
+      }
+    }
+  }
+  ranks = std::move(left);
+  return merged;
+}
+
 }  // namespace
 
 MachineSpeed without_exchanges(MachineSpeed speed) {
@@ -124,16 +152,21 @@ std::vector<EqualRanks> each_rank(int world) {
   return ranks;
 }
 
-StepPrediction predict_step(
-    const std::vector<EqualRanks>& ranks, const MachineSpeed& speed, double products,
-    const NodeShare& share,
-    const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps) {
+StepPrediction predict_step(const RunConfig& config, int world, const PlanOptions& options,
+                            const StepWork& work, const std::vector<EqualRanks>& ranks,
+                            const std::function<AddStep(RankTasks& tasks)>& make_steps) {
+  const MachineSpeed speed = machine_speed(config);
+  const double products = products_per_second(config, speed);
+  const NodeShare share = node_share(config, world, options, speed);
   const auto run = [&](const MachineSpeed& at) {
     RankTasks tasks(static_cast<int>(ranks.size()), at, products, share);
-    return run_steps(ranks, tasks, *make_steps(tasks));
+    return run_steps(ranks, tasks, make_steps(tasks));
   };
   StepPrediction prediction = run(speed);
   prediction.exposed = std::max(prediction.step - run(without_exchanges(speed)).step, 0.0);
+  const ExchangeWork exchanged = work.exchanged();
+  prediction.local_bytes = exchanged.local_bytes;
+  prediction.network_bytes = exchanged.network_bytes;
   return prediction;
 }
 
@@ -149,6 +182,18 @@ double products_per_second(const RunConfig& config, const MachineSpeed& speed) {
   throw usage_error("{}: {}_products_per_second: missing; a simulation needs it",
                     config.sharding.machine,
                     config.train.precision == Precision::kBf16 ? "bf16" : "fp32");
+}
+
+StepPrediction simulate_step(const RunConfig& given, const Plan& plan, const PlanOptions& options) {
+  const RunConfig config = with_known_device(given, options);
+  const MachineSpeed speed = machine_speed(config);
+  StepWork work = step_work(config, plan, options);
+  const int unit =
+      shares_processors(speed) ? node_share(config, plan.world, options, speed).ranks : 1;
+  const std::vector<EqualRanks> ranks = merge_equal(static_cast<size_t>(unit), work.ranks);
+  return predict_step(config, plan.world, options, work, ranks, [&](RankTasks& tasks) {
+    return [graph = StepGraph(work, tasks)]() mutable { graph.add_step(); };
+  });
 }
 
 }  // namespace dlrm
