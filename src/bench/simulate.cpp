@@ -42,10 +42,10 @@ double samples_per_second(const SimulateOptions& options, const StepPrediction& 
 std::string rank_text(int rank) { return rank < 0 ? "" : fmt::format(" of rank {}", rank); }
 
 std::string stage_lines(const StepPrediction& prediction) {
-  std::string text = fmt::format("  {:<24}{:>10}{:>10}   {}\n", "busy, ms", "most", "mean", "rank");
+  std::string text = fmt::format("  {:<24}{:>10}   {}\n", "busy, ms", "most", "rank");
   for (const StepPrediction::Stage& stage : prediction.stages) {
-    text += fmt::format("  {:<24}{:>10.4f}{:>10.4f}   {}\n", stage.name, ms(stage.most),
-                        ms(stage.mean), stage.rank < 0 ? "all" : std::to_string(stage.rank));
+    text += fmt::format("  {:<24}{:>10.4f}   {}\n", stage.name, ms(stage.most),
+                        stage.rank < 0 ? "all" : std::to_string(stage.rank));
   }
   return text;
 }
@@ -140,10 +140,8 @@ std::string to_json(const SimulateOptions& options, const SimulateResult& result
     point["memory_bytes"] = memory;
     point["stages"] = OrderedJson::array();
     for (const StepPrediction::Stage& stage : prediction.stages) {
-      point["stages"].push_back({{"name", stage.name},
-                                 {"most_ms", ms(stage.most)},
-                                 {"mean_ms", ms(stage.mean)},
-                                 {"rank", stage.rank}});
+      point["stages"].push_back(
+          {{"name", stage.name}, {"most_ms", ms(stage.most)}, {"rank", stage.rank}});
     }
     point["critical_path"] = OrderedJson::array();
     for (const StepPrediction::Link& link : prediction.critical_path) {

@@ -1,5 +1,7 @@
 #include "unfused_step.h"
 
+#include <numeric>
+
 #include "dlrm/plan/traffic.h"
 
 #include "plan/exchange.h"
@@ -102,12 +104,11 @@ StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
   copy_embeddings(config.model, work.dense);
   const std::vector<double> tables = table_seconds(config, plan, costs);
   const double received = costs.model_input * inputs_of(config.model, plan);
-  return predict_step(config, plan.world, options, work, each_rank(plan.world),
-                      [&](RankTasks& tasks) {
-                        return [step = UnfusedStep(work, tables, received, tasks)]() mutable {
-                          step.add_step();
-                        };
-                      });
+  std::vector<int> ranks(work.ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return predict_step(config, plan.world, options, work, ranks, [&](RankTasks& tasks) {
+    return [step = UnfusedStep(work, tables, received, tasks)]() mutable { step.add_step(); };
+  });
 }
 
 }  // namespace dlrm::bench

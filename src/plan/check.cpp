@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <iterator>
-#include <map>
 
 #include <fmt/format.h>
 
@@ -49,30 +47,17 @@ void check_bounds(const Shard& shard, const TableConfig& table, int world,
   }
 }
 
-/// Visits the rows and keeps the shards that cross the current row, by first column. A new shard
-/// can only overlap its neighbours there.
 void check_overlap(Shards shards, const TableConfig& table, const std::string& where) {
-  std::sort(shards.begin(), shards.end(),
-            [](const Shard* a, const Shard* b) { return a->rows.begin < b->rows.begin; });
-  std::map<int64_t, const Shard*> active;
-  std::multimap<int64_t, const Shard*> ends;
-  const auto refuse = [&](const Shard& a, const Shard& b) {
-    throw usage_error("{}: table '{}': {} and {} overlap; each cell must lie in exactly one shard",
-                      where, table.name, text_of(a), text_of(b));
-  };
-  for (const Shard* shard : shards) {
-    while (!ends.empty() && ends.begin()->first <= shard->rows.begin) {
-      active.erase(ends.begin()->second->columns.begin);
-      ends.erase(ends.begin());
+  std::ranges::sort(shards, {}, [](const Shard* shard) { return shard->rows.begin; });
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const Shard& a = *shards[i];
+    for (size_t j = i + 1; j < shards.size() && shards[j]->rows.begin < a.rows.end; ++j) {
+      const Shard& b = *shards[j];
+      if (b.columns.begin >= a.columns.end || a.columns.begin >= b.columns.end) continue;
+      throw usage_error(
+          "{}: table '{}': {} and {} overlap; each cell must lie in exactly one shard", where,
+          table.name, text_of(a), text_of(b));
     }
-    const auto next = active.lower_bound(shard->columns.begin);
-    if (next != active.end() && next->first < shard->columns.end) refuse(*next->second, *shard);
-    if (next != active.begin()) {
-      const Shard* before = std::prev(next)->second;
-      if (before->columns.end > shard->columns.begin) refuse(*before, *shard);
-    }
-    active.emplace(shard->columns.begin, shard);
-    ends.emplace(shard->rows.end, shard);
   }
 }
 

@@ -109,15 +109,6 @@ std::string tier_line(const RunConfig& config, const Plan& plan) {
                      plural(static_cast<int64_t>(plan.host_replicas.size())), listed_names(names));
 }
 
-std::string node_line(const std::vector<RankLoad>& loads, int ranks_per_node) {
-  const size_t on_node = static_cast<size_t>(ranks_per_node);
-  std::vector<double> nodes((loads.size() + on_node - 1) / on_node);
-  for (size_t rank = 0; rank < loads.size(); ++rank)
-    nodes[rank / on_node] += row_of(loads[rank])[2];
-  return fmt::format("nodes: {} of {} rank{}, the fullest with {} GiB\n", nodes.size(),
-                     ranks_per_node, plural(ranks_per_node), gib_text(std::ranges::max(nodes)));
-}
-
 std::string part_line(const char* name, double bytes) {
   return fmt::format("  {:<36}{:>12}\n", name, gib_text(bytes));
 }
@@ -257,9 +248,6 @@ void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
                        const PlanOptions& options) {
   const RunConfig config = with_known_device(given, options);
   std::string text = describe_plan(config, plan);
-  if (options.ranks_per_node > 0) {
-    text += node_line(rank_loads(config, plan), options.ranks_per_node);
-  }
   text += machine_lines(config, plan, options);
   const PlanRatios ratios = plan_ratios(config, plan, options);
   text += fmt::format("heaviest rank over a lower bound: cost {:.2f}, memory {:.2f}\n", ratios.cost,

@@ -10,7 +10,6 @@
 #include "dlrm/plan/traffic.h"
 
 #include "exchange.h"
-#include "gpu_memory.h"
 #include "memory.h"
 #include "numbers.h"
 

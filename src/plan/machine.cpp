@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include "dlrm/core/error.h"
-#include "dlrm/core/file.h"
 #include "dlrm/core/hash.h"
 #include "dlrm/core/printable.h"
 
@@ -106,13 +105,7 @@ Machine parse_machine(const std::string& text, const std::string& path) {
 
 Machine read_machine(const std::string& path) {
   constexpr size_t kLongest = size_t{1} << 20;
-  std::string text;
-  try {
-    text = read_text(path, kLongest);
-  } catch (const Error& error) {
-    throw usage_error("{}; sharding.machine must name a machine file", error.what());
-  }
-  return parse_machine(text, path);
+  return parse_machine(read_named(path, kLongest, "sharding.machine", "machine file"), path);
 }
 
 }  // namespace dlrm

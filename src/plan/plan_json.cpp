@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include "dlrm/core/error.h"
-#include "dlrm/core/file.h"
 #include "dlrm/core/printable.h"
 #include "dlrm/plan/plan.h"
 
@@ -158,12 +157,7 @@ std::string to_json(const Plan& plan, const ModelConfig& model) {
 
 Plan read_plan(const std::string& path, const ModelConfig& model, int world) {
   constexpr size_t kLongestPlan = size_t{64} << 20;
-  std::string text;
-  try {
-    text = read_text(path, kLongestPlan);
-  } catch (const Error& error) {
-    throw usage_error("{}; sharding.plan must name a plan.json", error.what());
-  }
+  const std::string text = read_named(path, kLongestPlan, "sharding.plan", "plan.json");
   return parse_plan(text, path, model, world);
 }
 

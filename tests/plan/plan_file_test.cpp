@@ -160,11 +160,6 @@ TEST_F(PlanFiles, AnUnknownTableIsRefused) {
               HasSubstr("table \"?\""));
 }
 
-TEST_F(PlanFiles, ARankOutsideTheWorldIsRefused) {
-  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": 2})"),
-              AllOf(HasSubstr("'a'"), HasSubstr("ranks go from 0 to 1")));
-}
-
 TEST_F(PlanFiles, RowsOutOfBoundsAreRefused) {
   EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 11], "columns": [0, 4], "rank": 0})"),
               AllOf(HasSubstr("'a'"), HasSubstr("10 rows x 4 columns")));
@@ -189,10 +184,6 @@ TEST_F(PlanFiles, AnOverlapIsRefusedNamingBothShards) {
                     HasSubstr("overlap")));
 }
 
-TEST_F(PlanFiles, TheSameShardTwiceIsRefused) {
-  EXPECT_THAT(error_of_shards(std::string(kWholeA) + "," + kWholeA), HasSubstr("overlap"));
-}
-
 TEST_F(PlanFiles, AMissingTableIsRefused) {
   EXPECT_THAT(error_of_shards(""), HasSubstr("'a' is missing"));
 }
@@ -206,12 +197,6 @@ TEST_F(PlanFiles, ATableBothShardedAndReplicatedIsRefused) {
 TEST_F(PlanFiles, ATableReplicatedTwiceIsRefused) {
   EXPECT_THAT(error_of(R"({"shards": [], "data_parallel": ["a", "b", "a"]})"),
               AllOf(HasSubstr("'a'"), HasSubstr("twice")));
-}
-
-TEST_F(PlanFiles, AReplicaOnTheHostNamedTwiceIsRefused) {
-  EXPECT_THAT(
-      error_of(R"({"shards": [], "data_parallel": ["a", "b"], "data_parallel_host": ["a", "a"]})"),
-      AllOf(HasSubstr("data_parallel_host"), HasSubstr("'a' twice")));
 }
 
 /// Plans that no file can hold are refused too.

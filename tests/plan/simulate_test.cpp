@@ -100,19 +100,6 @@ TEST_F(Simulation, OneCpuDoesOneThingAfterAnother) {
   EXPECT_EQ(p.exposed, 0);
 }
 
-TEST_F(Simulation, AStepOfOneCpuIsTheSumOfItsBytesAndProducts) {
-  json machine = slow_machine();
-  machine["device"] = "cpu";
-  machine["fp32_products_per_second"] = 1e-3;  // nothing else counts
-  for (const char* key : {"launch_seconds", "shard_seconds"}) machine.erase(key);
-  RunConfig config = dot_config();
-  const StepPrediction p = simulate(config, 1, machine);
-  // 13-64-16 without the gradient of the features, four vectors of 16, 22-64-1.
-  const double products = 3.0 * (13 * 64 + 64 * 16 + 22 * 64 + 64) - 13 * 64;
-  const double flops = 64 * (2 * products + 3 * 2 * 4 * 4 * 16);
-  EXPECT_NEAR(p.step, flops / 1e-3, 1e-6 * p.step);
-}
-
 /// A machine of which nothing takes time but what a test adds.
 json fast_cpu() {
   json machine = slow_machine();
@@ -366,13 +353,6 @@ TEST(StepWork, TheBusiestRankHasTheRowsThatAreLookedUp) {
   EXPECT_DOUBLE_EQ(work.ranks[owner].forward_bytes, 64 * 3 * 64 + 64 * 64);
   const double unique = expected_unique_rows(1000.0, 64 * 3);
   EXPECT_NEAR(work.ranks[owner].update_bytes, 64 * 3 * 64 + 2 * unique * (64 + 64) + 64 * 64, 1e-6);
-}
-
-TEST(StepWork, ACopyTakesTheTimeOfAShardOnEachRank) {
-  const RunConfig config = config_of({table("a", 1000, 16)}, 64, Strategy::kDataParallel);
-  for (const RankWork& rank : step_work(config, make_plan(config, 2, {}), {}).ranks) {
-    EXPECT_EQ(rank.shards, 1);
-  }
 }
 
 }  // namespace

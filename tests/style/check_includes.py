@@ -51,7 +51,7 @@ MAY_ASK_FOR_ONE_RANK = {
     "src/embedding/update/replicas.cpp": "chooses how data-parallel tables exchange gradients",
     "src/plan/cost.cpp": "the cost of exchanges is 0 without peers",
     "src/plan/exchange.cpp": "buffers of exchanges take no memory without peers",
-    "src/plan/gpu_memory.cpp": "NCCL takes no memory without peers",
+    "src/plan/memory.cpp": "one GPU sums no gradients of copies",
     "src/plan/id_exchange.cpp": "says that one rank exchanges no ids",
     "src/plan/make_plan.cpp": "chooses the placement of tables",
     "src/app/preflight/trials.cpp": "reports that one rank exchanges nothing",

@@ -100,7 +100,7 @@ struct RankLoad {
   double table_bytes = 0;  ///< rows and optimizer state, in either memory
   double other_bytes =
       0;  ///< dense parameters and state, activations, exchange buffers, routing queues
-  double lookups = 0;              ///< rows read for a global batch
+  double lookups = 0;  ///< rows read for a global batch
   // To and from other ranks.
   double ids_sent_bytes = 0, ids_received_bytes = 0;            ///< routing
   double pooled_sent_bytes = 0, pooled_received_bytes = 0;      ///< forward

@@ -32,8 +32,8 @@ std::vector<char> sharded_tables(const std::vector<TableConfig>& tables, const P
 /// Bytes of an id in messages: 4 if all sharded tables have at most 2^31 rows, otherwise 8.
 int64_t id_bytes_of(const std::vector<TableConfig>& tables, const Plan& plan);
 
-/// Expected bytes of ids that a sample sends to the owner of these rows, and if they are cut, of the
-/// code that says which bags have them. Headers and padding of messages are left out.
+/// Expected bytes of ids that a sample sends to the owner of these rows, and if they are cut, of
+/// the code that says which bags have them. Headers and padding of messages are left out.
 double id_bytes_per_sample(const TableConfig& table, Range rows);
 
 // ---- Pooled vectors and their gradients

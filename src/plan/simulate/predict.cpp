@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <set>
 
 #include "dlrm/core/error.h"
 
@@ -18,7 +18,7 @@ constexpr int kSteps = 3;
 /// Tasks of the reported step in the order in which they were added.
 class Report {
  public:
-  Report(const RankTasks& tasks, const std::vector<EqualRanks>& ranks)
+  Report(const RankTasks& tasks, const std::vector<int>& ranks)
       : tasks_(tasks), run_(tasks.events()), ranks_(ranks) {}
 
   std::vector<StepPrediction::Stage> stages() const {
@@ -39,12 +39,6 @@ class Report {
       const auto most = std::max_element(seconds[i].begin(), seconds[i].end());
       stages[i].most = *most;
       if (!stages[i].exchange) stages[i].rank = number(static_cast<int>(most - seconds[i].begin()));
-      double sum = 0, count = 0;
-      for (size_t r = 0; r < ranks_.size(); ++r) {
-        sum += seconds[i][r] * ranks_[r].count;
-        count += ranks_[r].count;
-      }
-      stages[i].mean = sum / count;
     }
     return stages;
   }
@@ -69,7 +63,7 @@ class Report {
 
  private:
   int number(int simulated) const {
-    return simulated < 0 ? -1 : ranks_[static_cast<size_t>(simulated)].first;
+    return simulated < 0 ? -1 : ranks_[static_cast<size_t>(simulated)];
   }
   double duration(int task) const { return run_.end(task) - run_.begin(task); }
 
@@ -78,13 +72,13 @@ class Report {
     const auto found = std::find_if(stages.begin(), stages.end(),
                                     [&](const auto& stage) { return stage.name == label.stage; });
     const auto i = static_cast<size_t>(found - stages.begin());
-    if (found == stages.end()) stages.push_back({label.stage, 0, 0, -1, label.exchange});
+    if (found == stages.end()) stages.push_back({label.stage, 0, -1, label.exchange});
     return i;
   }
 
   const RankTasks& tasks_;
   const EventRun& run_;
-  const std::vector<EqualRanks>& ranks_;
+  const std::vector<int>& ranks_;
 };
 
 int last_of(const std::vector<int>& tasks, const EventRun& run) {
@@ -92,8 +86,7 @@ int last_of(const std::vector<int>& tasks, const EventRun& run) {
                            [&](int a, int b) { return run.end(a) < run.end(b); });
 }
 
-StepPrediction run_steps(const std::vector<EqualRanks>& ranks, RankTasks& tasks,
-                         const AddStep& add_step) {
+StepPrediction run_steps(const std::vector<int>& ranks, RankTasks& tasks, const AddStep& add_step) {
   std::vector<RankTasks::Point> ends;
   for (int step = 0; step < kSteps; ++step) {
     tasks.begin_step();
@@ -115,27 +108,20 @@ StepPrediction run_steps(const std::vector<EqualRanks>& ranks, RankTasks& tasks,
   return prediction;
 }
 
-/// Leaves one of the units of so many ranks that do the same work.
-std::vector<EqualRanks> merge_equal(size_t unit, std::vector<RankWork>& ranks) {
-  std::map<std::vector<RankWork>, size_t> known;  // the place of the unit's first rank
-  std::vector<EqualRanks> merged;
+/// Leaves one of the units of so many ranks that do the same work. Returns the ranks that are left.
+std::vector<int> merge_equal(size_t unit, std::vector<RankWork>& ranks) {
+  std::set<std::vector<RankWork>> known;
+  std::vector<int> numbers;
   std::vector<RankWork> left;
   for (size_t begin = 0; begin < ranks.size(); begin += unit) {
     const size_t end = std::min(begin + unit, ranks.size());
     const auto at = [&](size_t r) { return ranks.begin() + static_cast<std::ptrdiff_t>(r); };
-    const auto [found, is_new] =
-        known.try_emplace(std::vector<RankWork>(at(begin), at(end)), merged.size());
-    for (size_t r = begin; r < end; ++r) {
-      if (is_new) {
-        merged.push_back({static_cast<int>(r), 1});
-        left.push_back(ranks[r]);
-      } else {
-        ++merged[found->second + r - begin].count;
-      }
-    }
+    if (!known.emplace(at(begin), at(end)).second) continue;
+    left.insert(left.end(), at(begin), at(end));
+    for (size_t r = begin; r < end; ++r) numbers.push_back(static_cast<int>(r));
   }
   ranks = std::move(left);
-  return merged;
+  return numbers;
 }
 
 }  // namespace
@@ -146,14 +132,8 @@ MachineSpeed without_exchanges(MachineSpeed speed) {
   return speed;
 }
 
-std::vector<EqualRanks> each_rank(int world) {
-  std::vector<EqualRanks> ranks(static_cast<size_t>(world));
-  for (int r = 0; r < world; ++r) ranks[static_cast<size_t>(r)].first = r;
-  return ranks;
-}
-
 StepPrediction predict_step(const RunConfig& config, int world, const PlanOptions& options,
-                            const StepWork& work, const std::vector<EqualRanks>& ranks,
+                            const StepWork& work, const std::vector<int>& ranks,
                             const std::function<AddStep(RankTasks& tasks)>& make_steps) {
   const MachineSpeed speed = machine_speed(config);
   const double products = products_per_second(config, speed);
@@ -190,7 +170,7 @@ StepPrediction simulate_step(const RunConfig& given, const Plan& plan, const Pla
   StepWork work = step_work(config, plan, options);
   const int unit =
       shares_processors(speed) ? node_share(config, plan.world, options, speed).ranks : 1;
-  const std::vector<EqualRanks> ranks = merge_equal(static_cast<size_t>(unit), work.ranks);
+  const std::vector<int> ranks = merge_equal(static_cast<size_t>(unit), work.ranks);
   return predict_step(config, plan.world, options, work, ranks, [&](RankTasks& tasks) {
     return [graph = StepGraph(work, tasks)]() mutable { graph.add_step(); };
   });

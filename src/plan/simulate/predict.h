@@ -9,20 +9,14 @@
 
 namespace dlrm {
 
-/// Ranks that do the same work on resources of their own, so that one of them is simulated.
-struct EqualRanks {
-  int first = 0;
-  int count = 1;
-};
-std::vector<EqualRanks> each_rank(int world);
-
 /// Adds the tasks of the next step. The last task of a rank's step is on its main lane.
 using AddStep = std::function<void()>;
 
 /// Runs a few steps of `work` on the config's machine and reports the last one. Then it runs them
-/// again without exchanges. Task lists have a rank for each of `ranks`.
+/// again without exchanges. `ranks` are the numbers of the ranks that are simulated: ranks that do
+/// the same work on resources of their own are simulated once.
 StepPrediction predict_step(const RunConfig& config, int world, const PlanOptions& options,
-                            const StepWork& work, const std::vector<EqualRanks>& ranks,
+                            const StepWork& work, const std::vector<int>& ranks,
                             const std::function<AddStep(RankTasks& tasks)>& make_steps);
 
 /// A machine whose exchanges take no time. Ranks still wait for each other.
