@@ -192,11 +192,17 @@ bool is_cached(const RunConfig& config, const TableConfig& table) {
          all_bytes(config, table) >= kLeastCachedBytes;
 }
 
-double cached_share(const RunConfig& config, const TableConfig& table) {
+std::map<std::string, double> cached_shares(const RunConfig& config) {
   const CachedConfig& cached = config.memory.cached;
-  const auto own = cached.tables.find(table.name);
-  if (own != cached.tables.end()) return share_of(own->second, all_bytes(config, table));
-  return shared_part(config, cached.fast);
+  const double shared = shared_part(config, cached.fast);
+  std::map<std::string, double> shares;
+  for (const TableConfig& table : config.model.tables) {
+    if (!is_cached(config, table)) continue;
+    const auto own = cached.tables.find(table.name);
+    shares[table.name] =
+        own == cached.tables.end() ? shared : share_of(own->second, all_bytes(config, table));
+  }
+  return shares;
 }
 
 double cached_shard_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,

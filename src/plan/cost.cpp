@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/node_sums.h"
@@ -59,15 +58,8 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
       seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
       alpha_(skew_of_ids(config)),
       types_(model_types(config)),
-      known_parts_(std::max<size_t>(8192, 4 * config.model.tables.size())) {
-  std::optional<double> shared;  // of all tables that have no size of their own
-  for (const TableConfig& table : config.model.tables) {
-    if (!is_cached(config, table)) continue;
-    const bool own = config.memory.cached.tables.contains(table.name);
-    if (!own && !shared) shared = cached_share(config, table);
-    held_[table.name] = own ? cached_share(config, table) : *shared;
-  }
-}
+      held_(cached_shares(config)),
+      known_parts_(std::max<size_t>(8192, 4 * config.model.tables.size())) {}
 
 CostModel CostModel::of_nodes(int ranks_per_node) const {
   CostModel cost = *this;

@@ -143,14 +143,9 @@ std::vector<Shard> parts_in_nodes(const RunConfig& config, const CostModel& cost
   const int on_node = cost.ranks_per_unit();
   for (const Shard& shard : shards) {
     const TableConfig& table = table_of(config, shard.table);
-    TableConfig piece = table;
-    piece.rows = shard.rows.size();
-    piece.dim = shard.columns.size();
     int& at = next[static_cast<size_t>(shard.rank)];
-    for (Shard part : cut_table(piece, shard.table, cost.node_cut(table, piece.rows, piece.dim))) {
-      part.rows = {shard.rows.begin + part.rows.begin, shard.rows.begin + part.rows.end};
-      part.columns = {shard.columns.begin + part.columns.begin,
-                      shard.columns.begin + part.columns.end};
+    const Cut cut = cost.node_cut(table, shard.rows.size(), shard.columns.size());
+    for (Shard part : cut_shard(shard, cut)) {
       part.rank = shard.rank * on_node + at;
       at = (at + 1) % on_node;
       parts.push_back(part);

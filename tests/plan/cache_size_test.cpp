@@ -120,8 +120,8 @@ TEST(CachedTiers, OwnSizesAreBytesOrSharesOfTheRowsOnARank) {
   EXPECT_EQ(one[0].own_bytes, 0);
   EXPECT_EQ(one[1].own_bytes, 65536 * 64 / 4);
   EXPECT_THAT(cache_slots(one, fast_bytes(config.memory.cached, one)), ElementsAre(32768, 16384));
-  EXPECT_EQ(cached_share(config, config.model.tables[0]), 0.5);
-  EXPECT_EQ(cached_share(config, config.model.tables[1]), 0.25);
+  EXPECT_EQ(cached_shares(config).at("a"), 0.5);
+  EXPECT_EQ(cached_shares(config).at("b"), 0.25);
   // The middle tier is divided among all tables.
   config.memory.cached.middle = "50%";
   EXPECT_THAT(middle_slots(config.memory.cached, one), ElementsAre(32768, 32768));
@@ -141,13 +141,11 @@ TEST(CachedTiers, ASizeInBytesIsAShareOfRowsWithTheirState) {
                                             {OptimizerRule::kAdagrad, 2 * 64},
                                             {OptimizerRule::kAdam, 3 * 64}}) {
     config.train.sparse_optimizer.type = rule;
-    EXPECT_DOUBLE_EQ(cached_share(config, config.model.tables[0]), 16.0 / bytes_per_row);
-    EXPECT_DOUBLE_EQ(cached_share(config, config.model.tables[1]), 8.0 / bytes_per_row);
+    EXPECT_DOUBLE_EQ(cached_shares(config).at("a"), 16.0 / bytes_per_row);
+    EXPECT_DOUBLE_EQ(cached_shares(config).at("b"), 8.0 / bytes_per_row);
   }
   config.memory.cached.fast = "1GiB";
-  EXPECT_EQ(cached_share(config, config.model.tables[0]), 1);
-  config.memory.tables = {{"b", MemoryTier::kDevice}, {"a", MemoryTier::kDevice}};
-  EXPECT_EQ(cached_share(config, config.model.tables[0]), 1) << "no other table shares the size";
+  EXPECT_EQ(cached_shares(config).at("a"), 1);
 }
 
 TEST(CachedTiers, TablesUnderOneMebibyteStayResident) {
