@@ -31,7 +31,7 @@ double slow_cells(const Plan& plan, const ModelConfig& model) {
   return cells;
 }
 
-/// The plan of a run with batches of this size.
+/// The plan of a run with batches of one size.
 struct Trial {
   bool fits = false;
   double needed = 0;       ///< bytes of the fullest rank's device
@@ -43,12 +43,11 @@ Trial try_batch(RunConfig config, int64_t size, int world, const PlanOptions& op
   config.train.global_batch_size = size;
   const RunConfig cached = with_known_device(with_chosen_caches(config, world, options), options);
   const Plan plan = make_plan(cached, world, options);
-  Trial trial{fits_memory(cached, plan, options), 0, 0, slow_cells(plan, config.model)};
-  for (const RankMemory& rank : rank_memory(cached, plan)) {
-    trial.needed = std::max(trial.needed, rank.total());
-    trial.host_needed = std::max(trial.host_needed, rank.host_total());
-  }
-  return trial;
+  const std::vector<RankMemory> memory = rank_memory(cached, plan);
+  return {fits_memory(cached, plan, options),
+          std::ranges::max(memory, {}, &RankMemory::total).total(),
+          std::ranges::max(memory, {}, &RankMemory::host_total).host_total(),
+          slow_cells(plan, config.model)};
 }
 
 std::string shown(double bytes) { return shown_bytes(static_cast<size_t>(bytes)); }

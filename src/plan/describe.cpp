@@ -256,9 +256,8 @@ void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
   bool fits = true;
   text += describe_memory(config, plan, options, &fits);
   const std::vector<RankMemory> memory = rank_memory(config, plan);
-  const double needed = std::ranges::max_element(memory, {}, &RankMemory::total)->total();
-  const double on_host =
-      std::ranges::max_element(memory, {}, &RankMemory::host_total)->host_total();
+  const double needed = std::ranges::max(memory, {}, &RankMemory::total).total();
+  const double on_host = std::ranges::max(memory, {}, &RankMemory::host_total).host_total();
   const Room room = room_of(config, options);
   const bool known = room.device > 0 || room.host > 0;
   text += fmt::format("{}needs {} GiB a rank{}", known ? (fits ? "fits: " : "does not fit: ") : "",

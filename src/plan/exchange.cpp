@@ -134,33 +134,34 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
 
 void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
   if (!traits_of(config.train.sparse_optimizer.type).rowwise()) return;
-  std::map<int, std::vector<Shard>> by_table;
-  for (const Shard& shard : plan.shards) by_table[shard.table].push_back(shard);
-  for (const auto& [t, shards] : by_table) {
+  // The rows between two shard borders have the same owners, and each owner holds some of the
+  // columns.
+  std::map<std::pair<int, int64_t>, std::vector<std::pair<int, int>>> borders;  // by table and row
+  for (const Shard& shard : plan.shards) {
+    borders[{shard.table, shard.rows.begin}].emplace_back(shard.rank, 1);
+    borders[{shard.table, shard.rows.end}].emplace_back(shard.rank, -1);
+  }
+  std::map<int, int> pieces;  // of the columns, by owner
+  int all = 0;
+  double unique = 0;  // of the table's rows
+  for (auto border = borders.begin(); border != borders.end(); ++border) {
+    const auto& [t, row] = border->first;
     const TableConfig& table = table_of(config, t);
-    const double unique = expected_unique_rows(
-        table.rows, hotness_of(table) * real(config.train.global_batch_size), skew_of_ids(config));
-    // The rows between two shard borders have the same owners, and each owner holds some of the
-    // columns.
-    std::map<int64_t, std::vector<std::pair<int, int>>> borders;  // owner and change, by row
-    for (const Shard& shard : shards) {
-      borders[shard.rows.begin].emplace_back(shard.rank, 1);
-      borders[shard.rows.end].emplace_back(shard.rank, -1);
+    if (pieces.empty()) {
+      const double ids = hotness_of(table) * real(config.train.global_batch_size);
+      unique = expected_unique_rows(table.rows, ids, skew_of_ids(config));
     }
-    std::map<int, int> pieces;  // by owner
-    int all = 0;
-    for (auto border = borders.begin(); std::next(border) != borders.end(); ++border) {
-      for (const auto& [rank, change] : border->second) {
-        all += change;
-        if ((pieces[rank] += change) == 0) pieces.erase(rank);
-      }
-      const int64_t rows = std::next(border)->first - border->first;
-      const double bytes = 4.0 * unique * real(rows) / real(table.rows);
-      for (const auto& [rank, count] : pieces) {
-        RankLoad& load = loads[static_cast<size_t>(rank)];
-        load.gradient_sent_bytes += bytes * count * real(pieces.size() - 1);
-        load.gradient_received_bytes += bytes * (all - count);
-      }
+    for (const auto& [rank, change] : border->second) {
+      all += change;
+      if ((pieces[rank] += change) == 0) pieces.erase(rank);
+    }
+    if (pieces.empty()) continue;
+    const int64_t rows = std::next(border)->first.second - row;
+    const double bytes = 4.0 * unique * real(rows) / real(table.rows);
+    for (const auto& [rank, count] : pieces) {
+      RankLoad& load = loads[static_cast<size_t>(rank)];
+      load.gradient_sent_bytes += bytes * count * real(pieces.size() - 1);
+      load.gradient_received_bytes += bytes * (all - count);
     }
   }
 }

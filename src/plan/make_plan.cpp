@@ -190,9 +190,7 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
 }
 
 double fullest_rank(const RunConfig& config, const Plan& plan) {
-  double most = 0;
-  for (const RankMemory& memory : rank_memory(config, plan)) most = std::max(most, memory.total());
-  return most;
+  return std::ranges::max(rank_memory(config, plan), {}, &RankMemory::total).total();
 }
 
 /// Placement knows a rank's room only approximately. If the memory table shows that the fullest

@@ -7,6 +7,7 @@
 
 #include "memory.h"
 #include "numbers.h"
+#include "shards.h"
 
 namespace dlrm {
 namespace {
@@ -57,10 +58,9 @@ struct Candidate {
 
 std::vector<Candidate> candidates_of(const RunConfig& config, int rank, Plan& plan) {
   std::vector<Candidate> candidates;
-  const auto first = std::partition_point(plan.shards.begin(), plan.shards.end(),
-                                          [&](const Shard& shard) { return shard.rank < rank; });
-  for (auto at = first; at != plan.shards.end() && at->rank == rank; ++at) {
-    Shard& shard = *at;
+  const auto [first, last] = shards_of_rank(plan, rank);
+  for (size_t i = first; i < last; ++i) {
+    Shard& shard = plan.shards[i];
     if (shard.tier != MemoryTier::kDevice) continue;
     if (asked_tier(config, shard.table) != MemoryTier::kAuto) continue;
     const TableConfig& table = table_of(config, shard.table);
@@ -79,11 +79,8 @@ double fill(std::vector<Candidate>& candidates, double room) {
   double gone = 0;
   for (Candidate& candidate : candidates) {
     candidate.stays = candidate.bytes <= room;
-    if (candidate.stays) {
-      room -= candidate.bytes;
-    } else {
-      gone += candidate.bytes;
-    }
+    if (candidate.stays) room -= candidate.bytes;
+    if (!candidate.stays) gone += candidate.bytes;
   }
   return gone;
 }

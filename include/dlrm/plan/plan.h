@@ -93,7 +93,7 @@ Plan parse_plan(const std::string& text, const std::string& name, const ModelCon
                 int world);
 
 /// The memory and traffic of a rank: bytes, and expected counts per step, computed from the config
-/// alone. The expectations are in plan/traffic.h, the sizes of messages in wire/message_bytes.h.
+/// alone (plan/traffic.h). Sizes of messages, their headers and padding are left out.
 struct RankLoad {
   int tables = 0;          ///< with a shard on this rank; data-parallel tables are not counted
   int shards = 0;          ///< on this rank; data-parallel tables are not counted
