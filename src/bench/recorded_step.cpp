@@ -85,10 +85,7 @@ class PartWork {
         return work_.replicas;
       case StepPart::kDenseSum: {
         ExchangeWork sum;
-        for (const ExchangeWork& bucket : work_.buckets) {
-          sum.local_bytes += bucket.local_bytes;
-          sum.network_bytes += bucket.network_bytes;
-        }
+        for (const ExchangeWork& bucket : work_.buckets) sum += bucket;
         return sum;
       }
       default:

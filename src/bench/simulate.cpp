@@ -42,10 +42,10 @@ double samples_per_second(const SimulateOptions& options, const StepPrediction& 
 std::string rank_text(int rank) { return rank < 0 ? "" : fmt::format(" of rank {}", rank); }
 
 std::string stage_lines(const StepPrediction& prediction) {
-  std::string text = fmt::format("  {:<24}{:>10}{:>10}   {}\n", "busy, ms", "most", "mean", "rank");
+  std::string text = fmt::format("  {:<24}{:>10}   {}\n", "busy, ms", "most", "rank");
   for (const StepPrediction::Stage& stage : prediction.stages) {
-    text += fmt::format("  {:<24}{:>10.4f}{:>10.4f}   {}\n", stage.name, ms(stage.most),
-                        ms(stage.mean), stage.rank < 0 ? "all" : std::to_string(stage.rank));
+    text += fmt::format("  {:<24}{:>10.4f}   {}\n", stage.name, ms(stage.most),
+                        stage.rank < 0 ? "all" : std::to_string(stage.rank));
   }
   return text;
 }
@@ -88,16 +88,10 @@ SimulateResult run_simulate(const SimulateOptions& options) {
     double memory = 0;
     for (const RankMemory& rank : rank_memory(config, plan))
       memory = std::max(memory, rank.total());
-    StepLaunches launches;
-    if (!like && config.device == DeviceKind::kCuda) {
-      for (const StepLaunches& rank : step_launches(config, plan)) {
-        if (rank.launches() > launches.launches()) launches = rank;
-      }
-    }
     result.points.push_back({ranks,
                              like ? simulate_unfused_step(config, plan, plan_options, like->costs)
                                   : simulate_step(config, plan, plan_options),
-                             memory, launches});
+                             memory});
   }
   return result;
 }
@@ -109,24 +103,17 @@ std::string to_table(const SimulateOptions& options, const SimulateResult& resul
       result.program, options.config_path, options.config.train.global_batch_size,
       result.machine.name, "ranks", "step ms", "samples/s", "exchange ms", "exposed", "hidden",
       "GiB a rank");
-  for (const auto& [ranks, prediction, memory, launches] : result.points) {
+  for (const auto& [ranks, prediction, memory] : result.points) {
     text += fmt::format("{:>8}{:>12.4f}{:>14.0f}{:>14.4f}{:>12.4f}{:>12.4f}{:>12.2f}\n", ranks,
                         ms(prediction.step), samples_per_second(options, prediction),
                         ms(prediction.exchange), ms(prediction.exposed), ms(prediction.hidden()),
                         memory / 0x1p30);
   }
-  for (const auto& [ranks, prediction, memory, launches] : result.points) {
+  for (const auto& [ranks, prediction, memory] : result.points) {
     text += fmt::format(
         "\n{} rank{}: a rank exchanges {:.1f} MiB within its node, a node {:.1f} MiB with others\n",
         ranks, ranks == 1 ? "" : "s", prediction.local_bytes / 0x1p20,
         prediction.network_bytes / 0x1p20);
-    if (launches.launches() > 0) {
-      text += fmt::format(
-          "  at most {} launches of a rank ({} kernels, {} library calls, {} fills), {} "
-          "collectives\n",
-          launches.launches(), launches.kernels, launches.library_calls, launches.fills,
-          launches.collectives);
-    }
     text += stage_lines(prediction) + path_lines(prediction);
   }
   return text;
@@ -140,7 +127,7 @@ std::string to_json(const SimulateOptions& options, const SimulateResult& result
   json["batch"] = options.config.train.global_batch_size;
   json["machine"] = {{"name", result.machine.name}, {"hash", result.machine.hash}};
   json["points"] = OrderedJson::array();
-  for (const auto& [ranks, prediction, memory, launches] : result.points) {
+  for (const auto& [ranks, prediction, memory] : result.points) {
     OrderedJson point;
     point["ranks"] = ranks;
     point["step_ms"] = ms(prediction.step);
@@ -151,18 +138,10 @@ std::string to_json(const SimulateOptions& options, const SimulateResult& result
     point["exchanged_bytes"] = {{"rank_within_node", prediction.local_bytes},
                                 {"node_with_others", prediction.network_bytes}};
     point["memory_bytes"] = memory;
-    if (launches.launches() > 0) {
-      point["launches"] = {{"kernels", launches.kernels},
-                           {"library_calls", launches.library_calls},
-                           {"fills", launches.fills},
-                           {"collectives", launches.collectives}};
-    }
     point["stages"] = OrderedJson::array();
     for (const StepPrediction::Stage& stage : prediction.stages) {
-      point["stages"].push_back({{"name", stage.name},
-                                 {"most_ms", ms(stage.most)},
-                                 {"mean_ms", ms(stage.mean)},
-                                 {"rank", stage.rank}});
+      point["stages"].push_back(
+          {{"name", stage.name}, {"most_ms", ms(stage.most)}, {"rank", stage.rank}});
     }
     point["critical_path"] = OrderedJson::array();
     for (const StepPrediction::Link& link : prediction.critical_path) {

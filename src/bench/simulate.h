@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "dlrm/config/run_config.h"
-#include "dlrm/plan/launches.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/simulate.h"
 
@@ -24,8 +23,6 @@ struct SimulatedPoint {
   int ranks = 0;
   StepPrediction prediction;
   double memory = 0;  ///< bytes that the fullest rank needs
-  /// Of a rank's GPU, in the step with most launches. None on CPUs and of another program.
-  StepLaunches launches = {};
 };
 
 struct SimulateResult {

@@ -56,7 +56,6 @@ TimelineResult run_timeline(const TimelineOptions& options) {
   const RecordedSteps steps = record_steps(small, small_plan);
   const int last = steps.steps - 1;
   result.counts = count_launches(steps, options.ranks, last);
-  result.planned = step_launches(config, result.plan);
   TimelineGraph graph = timeline_graph(
       steps, {copies_bytes(small_plan, small.model), copies_bytes(result.plan, config.model)});
   const auto time = [&](bool exchanges) {

@@ -4,7 +4,6 @@
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/device/stream_recording.h"
-#include "dlrm/plan/launches.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
 
@@ -65,7 +64,6 @@ struct TimelineResult {
   Machine machine;
   Plan plan;                                  ///< at the config's sizes
   std::vector<LaunchCounts> counts;           ///< of the last step, by rank
-  std::vector<StepLaunches> planned;          ///< at the config's sizes, by rank
   std::vector<TimelineOperation> operations;  ///< of all steps, in an order of their dependencies
   std::vector<StepOperation> graph;           ///< the same operations, as they were timed
   double begin = 0, end = 0;                  ///< of the last step

@@ -13,10 +13,10 @@ using OrderedJson = nlohmann::ordered_json;
 double in_ms(double seconds) { return 1e3 * seconds; }
 
 /// "50", or "50 to 52" over the ranks.
-template <class Counts, class Get>
-std::string over_ranks(const std::vector<Counts>& ranks, const Get& get) {
+template <class Get>
+std::string over_ranks(const std::vector<LaunchCounts>& ranks, const Get& get) {
   int least = get(ranks.front()), most = least;
-  for (const Counts& counts : ranks) {
+  for (const LaunchCounts& counts : ranks) {
     least = std::min(least, get(counts));
     most = std::max(most, get(counts));
   }
@@ -47,12 +47,8 @@ std::string to_table(const TimelineOptions& options, const TimelineResult& resul
   line("ends that the host polls for", [](const Counts& c) { return c.host_polls; });
   text += fmt::format(
       "modelled at the config's sizes, not measured:\n"
-      "  {:<40}{}\n  {:<40}{}\n"
       "  {:<40}{:.4f}\n  {:<40}{:.0f}\n  {:<40}{:.4f}\n  {:<40}{:.4f}\n",
-      "launches", over_ranks(result.planned, [](const StepLaunches& l) { return l.launches(); }),
-      "collectives",
-      over_ranks(result.planned, [](const StepLaunches& l) { return l.collectives; }), "step, ms",
-      in_ms(step), "samples/s", batch / step, "collectives, ms", in_ms(result.exchange),
+      "step, ms", in_ms(step), "samples/s", batch / step, "collectives, ms", in_ms(result.exchange),
       "of them exposed, ms", in_ms(result.exposed));
   return text;
 }
@@ -77,13 +73,6 @@ std::string to_json(const TimelineOptions& options, const TimelineResult& result
   json["modelled"] = {{"step_ms", in_ms(result.end - result.begin)},
                       {"collectives_ms", in_ms(result.exchange)},
                       {"exposed_ms", in_ms(result.exposed)}};
-  json["modelled"]["launches"] = OrderedJson::array();
-  for (const StepLaunches& launches : result.planned) {
-    json["modelled"]["launches"].push_back({{"kernels", launches.kernels},
-                                            {"library_calls", launches.library_calls},
-                                            {"fills", launches.fills},
-                                            {"collectives", launches.collectives}});
-  }
   json["operations"] = OrderedJson::array();
   for (size_t i = 0; i < result.operations.size(); ++i) {
     const TimelineOperation& o = result.operations[i];

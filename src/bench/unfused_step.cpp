@@ -1,5 +1,7 @@
 #include "unfused_step.h"
 
+#include <numeric>
+
 #include "dlrm/plan/traffic.h"
 
 #include "plan/exchange.h"
@@ -38,7 +40,7 @@ double inputs_of(const ModelConfig& model, const Plan& plan) {
   return inputs;
 }
 
-class UnfusedStep final : public StepTasks {
+class UnfusedStep {
  public:
   UnfusedStep(const StepWork& work, const std::vector<double>& tables, double received,
               RankTasks& tasks)
@@ -46,7 +48,7 @@ class UnfusedStep final : public StepTasks {
 
   /// How the seconds of tables divide into lookup and update is not known. Half of them are charged
   /// to each.
-  void add_step() override {
+  void add_step() {
     const RankTasks::Point looked_up =
         wait("lookup", {}, [&](size_t rank) { return tables_[rank] / 2; });
     wait("return", {exchange("exchange of vectors", work_.pooled, looked_up)},
@@ -60,7 +62,7 @@ class UnfusedStep final : public StepTasks {
     const RankTasks::Point sent = exchange("exchange of gradients", work_.gradients, tasks_.main());
     dense_.finish_gradients();
     tasks_.compute("update", RankTasks::kMain, {},
-                   [&](size_t) { return RankTasks::Demand{work_.dense.update_bytes}; });
+                   [&](size_t) { return Demand{work_.dense.update_bytes}; });
     wait("update", {sent}, [&](size_t rank) { return tables_[rank] / 2; });
   }
 
@@ -73,7 +75,7 @@ class UnfusedStep final : public StepTasks {
   RankTasks::Point wait(const char* stage, const std::vector<RankTasks::Point>& after,
                         const SecondsOf& seconds) {
     return tasks_.compute(stage, RankTasks::kMain, after, [&](size_t rank) {
-      return RankTasks::Demand{0, 0, seconds(rank)};
+      return Demand{0, 0, seconds(rank)};
     });
   }
 
@@ -97,25 +99,16 @@ void copy_embeddings(const ModelConfig& model, DenseWork& work) {
 StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
                                      const PlanOptions& options, const UnfusedCosts& costs) {
   const RunConfig config = with_known_device(given, options);
-  const MachineSpeed speed = machine_speed(config);
   StepWork work = step_work(config, plan, options);
-  if (work.joins_copies) {
-    work.buckets.back().local_bytes -= work.joined.local_bytes;
-    work.buckets.back().network_bytes -= work.joined.network_bytes;
-  }
-  work.ids = work.replicas = {};
-  work.launches = {};  // those of its tables are a part of `costs`
+  work.ids = {};
   copy_embeddings(config.model, work.dense);
   const std::vector<double> tables = table_seconds(config, plan, costs);
   const double received = costs.model_input * inputs_of(config.model, plan);
-  StepPrediction prediction =
-      predict_step(each_rank(plan.world), speed, products_per_second(config, speed),
-                   node_share(config, plan.world, options, speed), [&](RankTasks& tasks) {
-                     return std::make_unique<UnfusedStep>(work, tables, received, tasks);
-                   });
-  prediction.local_bytes = work.exchanged().local_bytes;
-  prediction.network_bytes = work.exchanged().network_bytes;
-  return prediction;
+  std::vector<int> ranks(work.ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return predict_step(config, plan.world, options, work, ranks, [&](RankTasks& tasks) {
+    return [step = UnfusedStep(work, tables, received, tasks)]() mutable { step.add_step(); };
+  });
 }
 
 }  // namespace dlrm::bench

@@ -24,7 +24,7 @@ bool routes_on_devices(const Context& context, const LocalTables& tables) {
 
 std::unique_ptr<Router> make_router(Context& context, Ops& ops, const LocalTables& tables) {
   const RoutingConfig& routing = tables.options().routing;
-  const auto make = pools_locally(tables.layout())        ? make_local_router
+  const auto make = tables.layout().local                 ? make_local_router
                     : routes_on_devices(context, tables)  ? make_device_router
                     : routing.mode == RoutingMode::kFixed ? make_fixed_router
                                                           : make_exact_router;
@@ -33,7 +33,7 @@ std::unique_ptr<Router> make_router(Context& context, Ops& ops, const LocalTable
 }
 
 std::unique_ptr<BagPooling> make_pooling(Context& context, Ops& ops, const LocalTables& tables) {
-  if (pools_locally(tables.layout())) return make_local_pooling(tables.layout());
+  if (tables.layout().local) return make_local_pooling(tables.layout());
   return make_all_to_all_pooling(context, ops, tables.layout(), tables.options().wire);
 }
 

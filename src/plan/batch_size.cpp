@@ -8,6 +8,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/shown_bytes.h"
 
+#include "numbers.h"
+
 namespace dlrm {
 namespace {
 
@@ -20,16 +22,16 @@ double slow_cells(const Plan& plan, const ModelConfig& model) {
   double cells = 0;
   for (const Shard& shard : plan.shards) {
     if (shard.tier == MemoryTier::kDevice) continue;
-    cells += static_cast<double>(shard.rows.size()) * static_cast<double>(shard.columns.size());
+    cells += real(shard.rows.size()) * real(shard.columns.size());
   }
   for (const int t : plan.host_replicas) {
     const TableConfig& table = model.tables[static_cast<size_t>(t)];
-    cells += static_cast<double>(plan.world) * static_cast<double>(table.rows * table.dim);
+    cells += real(plan.world) * real(table.rows * table.dim);
   }
   return cells;
 }
 
-/// The plan of a run with batches of this size.
+/// The plan of a run with batches of one size.
 struct Trial {
   bool fits = false;
   double needed = 0;       ///< bytes of the fullest rank's device
@@ -41,12 +43,11 @@ Trial try_batch(RunConfig config, int64_t size, int world, const PlanOptions& op
   config.train.global_batch_size = size;
   const RunConfig cached = with_known_device(with_chosen_caches(config, world, options), options);
   const Plan plan = make_plan(cached, world, options);
-  Trial trial{fits_memory(cached, plan, options), 0, 0, slow_cells(plan, config.model)};
-  for (const RankMemory& rank : rank_memory(cached, plan)) {
-    trial.needed = std::max(trial.needed, rank.total());
-    trial.host_needed = std::max(trial.host_needed, rank.host_total());
-  }
-  return trial;
+  const std::vector<RankMemory> memory = rank_memory(cached, plan);
+  return {fits_memory(cached, plan, options),
+          std::ranges::max(memory, {}, &RankMemory::total).total(),
+          std::ranges::max(memory, {}, &RankMemory::host_total).host_total(),
+          slow_cells(plan, config.model)};
 }
 
 std::string shown(double bytes) { return shown_bytes(static_cast<size_t>(bytes)); }

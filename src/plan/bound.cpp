@@ -1,8 +1,6 @@
 #include "bound.h"
 
 #include <algorithm>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "dlrm/plan/node_sums.h"
@@ -11,6 +9,7 @@
 #include "division.h"
 #include "exchange.h"
 #include "memory.h"
+#include "numbers.h"
 
 namespace dlrm {
 double least_heaviest(const RunConfig& config, const CostModel& cost) {
@@ -24,16 +23,10 @@ double heaviest_rank(const RunConfig& config, const Plan& plan, const CostModel&
   double replicas = 0;
   for (const int t : plan.data_parallel) replicas += cost.replica(tables[static_cast<size_t>(t)]);
   std::vector<double> seconds(static_cast<size_t>(plan.world), replicas);
-  std::map<std::pair<int, std::pair<int64_t, int64_t>>, double> known;  // by table and shape
   for (const Shard& shard : plan.shards) {
-    const int64_t rows = shard.rows.size(), width = shard.columns.size();
-    const auto [found, is_new] = known.try_emplace({shard.table, {rows, width}});
-    if (is_new) {
-      found->second = cost.shard(tables[static_cast<size_t>(shard.table)], rows, width);
-    }
-    seconds[static_cast<size_t>(shard.rank)] += found->second;
+    seconds[static_cast<size_t>(shard.rank)] +=
+        cost.shard(table_of(config, shard.table), shard.rows.size(), shard.columns.size());
   }
-  double exchanges = 0;
   const std::vector<NodeSum> sums = node_sums(tables, config.routing.mode, plan);
   for (const NodeSum& sum : sums) {
     const TableConfig& table = tables[static_cast<size_t>(sum.table)];
@@ -45,32 +38,28 @@ double heaviest_rank(const RunConfig& config, const Plan& plan, const CostModel&
       seconds[static_cast<size_t>(sum.shards[i].rank)] -= spared;
     }
   }
-  if (!sums.empty()) exchanges = cost.exchanges_of_sums();
-  return *std::max_element(seconds.begin(), seconds.end()) + exchanges;
+  return std::ranges::max(seconds) + (sums.empty() ? 0 : cost.exchanges_of_sums());
 }
 
 LeastMemory least_memory(const RunConfig& config, int world) {
   const int64_t local = config.train.global_batch_size / world;
   LeastMemory least;
-  least.common = dense_bytes(config) + activation_bytes(config, local) +
-                 local_exchange_bytes(config, local) + library_bytes(config) +
-                 input_bytes(config, local);
+  least.common = least_common_bytes(config, local);
   // Without padding, which depends on the cut. Row-wise state is at least a float of each row.
   const double states = traits_of(config.train.sparse_optimizer.type).state_count();
   const ModelTypes types = model_types(config);
   const bool rowwise = traits_of(config.train.sparse_optimizer.type).rowwise();
   for (const TableConfig& table : config.model.tables) {
     if (config.memory.tier_of(table.name) == MemoryTier::kCached) continue;
-    const auto rows = static_cast<double>(table.rows), dim = static_cast<double>(table.dim);
-    const double held = rows * (dim * static_cast<double>(size_of(table.dtype)) +
-                                4.0 * states * (rowwise ? 1.0 : dim));
-    const double vectors = pools_locally(table, table.rows, world)
-                               ? 0
-                               : static_cast<double>(table.features.size()) * dim;
-    const WireConfig sent = narrowest_types(config, table, types.gradient);
+    const auto rows = real(table.rows), dim = real(table.dim);
+    const double held =
+        rows * (dim * real(size_of(table.dtype)) + 4.0 * states * (rowwise ? 1.0 : dim));
+    const double vectors =
+        pools_locally(table, table.rows, world) ? 0 : real(table.features.size()) * dim;
+    const WireConfig sent = vector_types(config, table, table.rows, 2, types.gradient);
     const double buffers =
-        vectors * (static_cast<double>(config.train.global_batch_size) * owned_float_bytes(sent) +
-                   static_cast<double>(local) * world * message_float_bytes(sent));
+        vectors * (real(config.train.global_batch_size) * owned_float_bytes(sent) +
+                   real(local) * world * message_float_bytes(sent));
     const double copies = world * (held + replicated_gradient_bytes(config, table, world));
     least.tables += std::min(held + buffers, copies) + routed_bytes(config, table, table.rows,
                                                                     config.train.global_batch_size,

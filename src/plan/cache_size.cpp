@@ -7,6 +7,7 @@
 
 #include "exchange.h"
 #include "memory.h"
+#include "numbers.h"
 #include "shards.h"
 
 namespace dlrm {
@@ -16,9 +17,9 @@ bool has_own_size(const CachedRows& rows) { return rows.own_bytes > 0; }
 
 /// Slots if there are `per_lookup` for each lookup of a step, or those of the rows' own size.
 int64_t slots_at(const CachedRows& rows, double per_lookup) {
-  const double wanted = has_own_size(rows) ? rows.own_bytes / static_cast<double>(rows.slot_bytes)
-                                           : rows.lookups * per_lookup;
-  const double slots = std::min(std::floor(wanted), static_cast<double>(rows.rows));
+  const double wanted =
+      has_own_size(rows) ? rows.own_bytes / real(rows.slot_bytes) : rows.lookups * per_lookup;
+  const double slots = std::min(std::floor(wanted), real(rows.rows));
   return std::max<int64_t>(static_cast<int64_t>(slots), 1);
 }
 
@@ -29,28 +30,26 @@ int64_t aligned(int64_t bytes) { return (bytes + kMovedAlign - 1) / kMovedAlign 
 
 /// A record in pinned memory. It is like one that moves, without the number of its row.
 double pinned_record_bytes(const CachedRows& rows) {
-  return static_cast<double>(rows.moved_bytes - (rows.numbers_rows ? aligned(kRowBytes) : 0));
+  return real(rows.moved_bytes - (rows.numbers_rows ? aligned(kRowBytes) : 0));
 }
 
 /// Of all records, but those with a size of their own.
 double bytes_of(View<const CachedRows> cached) {
   double bytes = 0;
   for (const CachedRows& rows : cached) {
-    if (!has_own_size(rows)) bytes += static_cast<double>(rows.rows * rows.slot_bytes);
+    if (!has_own_size(rows)) bytes += real(rows.rows * rows.slot_bytes);
   }
   return bytes;
 }
 
 /// Bytes of a SlotMap: the state of each row, and the row of each slot.
-double map_bytes(int64_t rows, int64_t slots) {
-  return 8 * static_cast<double>(rows) + 8 * static_cast<double>(slots);
-}
+double map_bytes(int64_t rows, int64_t slots) { return 8 * real(rows) + 8 * real(slots); }
 
 double bytes_at(View<const CachedRows> cached, double per_lookup) {
   double bytes = 0;
   for (const CachedRows& rows : cached) {
     if (has_own_size(rows)) continue;
-    bytes += static_cast<double>(slots_at(rows, per_lookup) * rows.slot_bytes);
+    bytes += real(slots_at(rows, per_lookup) * rows.slot_bytes);
   }
   return bytes;
 }
@@ -58,21 +57,20 @@ double bytes_at(View<const CachedRows> cached, double per_lookup) {
 /// Host memory of a slice besides its slots: maps, and the slower tier's records or their index.
 double rest_bytes(const RunConfig& config, const CachedRows& slice, int64_t slots, int64_t middle) {
   const CachedConfig& of_tiers = config.memory.cached;
-  const auto rows = static_cast<double>(slice.rows);
-  const auto slot_bytes = static_cast<double>(slice.slot_bytes);
+  const auto rows = real(slice.rows);
+  const auto slot_bytes = real(slice.slot_bytes);
   // Policy static counts rows.
   const double count_row = of_tiers.policy == "static" ? 2.25 : 0;
   double bytes = map_bytes(slice.rows, slots) + rows * count_row;
   if (middle > 0) {
-    bytes += static_cast<double>(middle) * slot_bytes + map_bytes(slice.rows, middle);
+    bytes += real(middle) * slot_bytes + map_bytes(slice.rows, middle);
   }
   if (of_tiers.backing == "ssd") return bytes + ssd_index_bytes(rows, slot_bytes);
   return bytes + rows * (plans_for_gpu(config) ? pinned_record_bytes(slice) : slot_bytes);
 }
 
 double all_bytes(const RunConfig& config, const TableConfig& table) {
-  return row_bytes(table, table.rows, table.dim) +
-         state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
+  return held_bytes(config, table, table.rows, table.dim);
 }
 
 double share_of(const std::string& size, double all) {
@@ -120,9 +118,8 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
     if (shard.tier != MemoryTier::kCached) continue;
     const TableConfig& table = tables[static_cast<size_t>(shard.table)];
     if (!shares_ids(plan, i)) {
-      const double share = static_cast<double>(shard.rows.size()) / static_cast<double>(table.rows);
-      cached.push_back(
-          {shard.rows.size(), 0, static_cast<double>(global_batch) * hotness_of(table) * share});
+      const double share = real(shard.rows.size()) / real(table.rows);
+      cached.push_back({shard.rows.size(), 0, real(global_batch) * hotness_of(table) * share});
     }
     const auto weights = static_cast<int64_t>(row_bytes(table, 1, shard.columns.size()));
     const auto states = static_cast<int64_t>(state_bytes(optimizer, 1, shard.columns.size()));
@@ -137,8 +134,7 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
     slice.moved_bytes += slice.numbers_rows ? aligned(kRowBytes) : 0;
     const auto own = config.tables.find(tables[static_cast<size_t>(slice.table)].name);
     if (own == config.tables.end()) continue;
-    slice.own_bytes =
-        size_in_bytes(own->second, static_cast<double>(slice.rows * slice.slot_bytes));
+    slice.own_bytes = size_in_bytes(own->second, real(slice.rows * slice.slot_bytes));
   }
   return cached;
 }
@@ -196,35 +192,32 @@ bool is_cached(const RunConfig& config, const TableConfig& table) {
          all_bytes(config, table) >= kLeastCachedBytes;
 }
 
-double cached_share(const RunConfig& config, const TableConfig& table) {
+std::map<std::string, double> cached_shares(const RunConfig& config) {
   const CachedConfig& cached = config.memory.cached;
-  const auto own = cached.tables.find(table.name);
-  if (own != cached.tables.end()) return share_of(own->second, all_bytes(config, table));
-  return shared_part(config, cached.fast);
+  const double shared = shared_part(config, cached.fast);
+  std::map<std::string, double> shares;
+  for (const TableConfig& table : config.model.tables) {
+    if (!is_cached(config, table)) continue;
+    const auto own = cached.tables.find(table.name);
+    shares[table.name] =
+        own == cached.tables.end() ? shared : share_of(own->second, all_bytes(config, table));
+  }
+  return shares;
 }
 
 double cached_shard_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                           int64_t width, double held) {
-  const OptimizerRule rule = config.train.sparse_optimizer.type;
-  const double all = row_bytes(table, rows, width) + state_bytes(rule, rows, width);
+  const double all = held_bytes(config, table, rows, width);
   if (rows == 0 || !has_host_part(config, held)) return held * all;
   const CachedConfig& cached = config.memory.cached;
   const auto share_of_rows = [&](double share) {
-    return static_cast<int64_t>(std::ceil(share * static_cast<double>(rows)));
+    return static_cast<int64_t>(std::ceil(share * real(rows)));
   };
   CachedRows slice;
   slice.rows = rows;
-  slice.slot_bytes = static_cast<int64_t>(all / static_cast<double>(rows));
+  slice.slot_bytes = static_cast<int64_t>(all / real(rows));
   const double middle = cached.middle.empty() ? 0 : shared_part(config, cached.middle);
   return held * all + rest_bytes(config, slice, share_of_rows(held), share_of_rows(middle));
-}
-
-double cached_checkpoint_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                               int64_t width, double held) {
-  if (!has_host_part(config, held)) return 0;
-  const double record =
-      row_bytes(table, 1, width) + state_bytes(config.train.sparse_optimizer.type, 1, width);
-  return checkpoint_bytes(rows, static_cast<int64_t>(record), config.memory.cached);
 }
 
 double ssd_index_bytes(double rows, double record_bytes) {
@@ -250,8 +243,7 @@ double checkpoint_bytes(int64_t rows, int64_t record_bytes, const CachedConfig& 
   // the records of slots, and one for the others. A middle tier has one of its own.
   const int64_t copies = config.middle.empty() ? 2 : 3;
   const int64_t read = records_at_a_time(rows, record_bytes) * (copies * record_bytes + kListed);
-  return static_cast<double>(
-      std::max(read, config.backing == "ssd" ? sort_bytes(rows, record_bytes) : 0));
+  return real(std::max(read, config.backing == "ssd" ? sort_bytes(rows, record_bytes) : 0));
 }
 
 int64_t moved_block_records(int64_t bytes, int64_t stride) {
@@ -279,15 +271,14 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   CacheBytes bytes;
   double block = 0, checkpoint = 0;
   for (size_t i = 0; i < cached.size(); ++i) {
-    const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
+    const auto slot_bytes = real(cached[i].slot_bytes);
     if (whole[i]) {
-      bytes.slots += static_cast<double>(cached[i].rows) * slot_bytes;
+      bytes.slots += real(cached[i].rows) * slot_bytes;
       continue;
     }
-    const auto number = static_cast<double>(on_gpu && cached[i].numbers_rows ? sizeof(int64_t) : 0);
-    bytes.slots += static_cast<double>(slots[i]) * (slot_bytes + number);
-    block =
-        std::max(block, static_cast<double>(moved_block_bytes(slots[i], cached[i].moved_bytes)));
+    const auto number = real(on_gpu && cached[i].numbers_rows ? sizeof(int64_t) : 0);
+    bytes.slots += real(slots[i]) * (slot_bytes + number);
+    block = std::max(block, real(moved_block_bytes(slots[i], cached[i].moved_bytes)));
     checkpoint =
         std::max(checkpoint, checkpoint_bytes(cached[i].rows, cached[i].slot_bytes, of_tiers));
     bytes.rest += rest_bytes(config, cached[i], slots[i], middle[i]);
@@ -304,7 +295,7 @@ std::vector<int64_t> cache_slots(View<const CachedRows> cached, double bytes) {
   // The slots for each lookup, between a number that fits and one that does not.
   double fits = 0, most = 0;
   for (const CachedRows& rows : cached) {
-    most = std::max(most, static_cast<double>(rows.rows) / std::max(rows.lookups, 1e-9) + 1);
+    most = std::max(most, real(rows.rows) / std::max(rows.lookups, 1e-9) + 1);
   }
   if (bytes_at(cached, most) <= bytes) {
     fits = most;
@@ -323,7 +314,7 @@ FastNeed bytes_for_slots(View<const CachedRows> cached, size_t which, int64_t sl
   const CachedRows& rows = cached[which];
   if (has_own_size(rows)) return {slots * rows.slot_bytes, rows.table};
   // A little more than the quotient, so that floor() does not lose a slot to rounding.
-  const double per_lookup = static_cast<double>(slots) / std::max(rows.lookups, 1e-9) * (1 + 1e-12);
+  const double per_lookup = real(slots) / std::max(rows.lookups, 1e-9) * (1 + 1e-12);
   return {static_cast<int64_t>(std::ceil(bytes_at(cached, per_lookup)))};
 }
 

@@ -9,6 +9,7 @@
 
 #include "exchange.h"
 #include "memory.h"
+#include "numbers.h"
 
 namespace dlrm {
 namespace {
@@ -31,34 +32,19 @@ constexpr double kReadBytesOfShard = 2 * 96;
 /// and from it.
 constexpr double kPassesOfSum = 4;
 
-/// Recent results of a kind that are kept: several of each table.
-size_t known_results(const RunConfig& config) {
-  return std::max<size_t>(8192, 4 * config.model.tables.size());
-}
-
-/// One of `known` for these numbers, many of which are multiples of a power of two.
-template <class Result>
-Result& slot_of(std::vector<Result>& known, uint64_t a, uint64_t b, uint64_t c) {
-  const uint64_t mixed =
-      ((a * 0x9E3779B97F4A7C15 + b) * 0x9E3779B97F4A7C15 + c) * 0x9E3779B97F4A7C15;
-  return known[(mixed >> 32) % known.size()];
-}
-
 /// The type in which the rank of the rows has gradients of pooled vectors.
 DType owned_gradient(const RunConfig& config, int world) {
   const DType type = config.compute_type();
   return world == 1 || type == config.sent_types().backward ? type : DType::kFloat32;
 }
 
-double vector_bytes(int64_t width, DType type) {
-  return static_cast<double>(width) * static_cast<double>(size_of(type));
-}
+double vector_bytes(int64_t width, DType type) { return real(width) * real(size_of(type)); }
 
 /// Some of the bytes to other ranks stay on the node. The others pass through its network card.
 double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) {
   if (world == 1) return 0;
   const int on_node = std::min(world, ranks_per_node > 0 ? ranks_per_node : speed.ranks_per_node);
-  const double local = static_cast<double>(on_node - 1) / (world - 1);
+  const double local = real(on_node - 1) / (world - 1);
   return local / speed.local + (1 - local) * on_node / speed.network;
 }
 
@@ -72,20 +58,8 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
       seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
       alpha_(skew_of_ids(config)),
       types_(model_types(config)),
-      known_unique_(known_results(config)),
-      known_parts_(known_results(config)) {
-  double shared = -1;  // of all tables that have no size of their own
-  for (const TableConfig& table : config.model.tables) {
-    if (!is_cached(config, table)) continue;
-    const bool own = config.memory.cached.tables.contains(table.name);
-    if (!own && shared < 0) shared = cached_share(config, table);
-    const double held = own ? cached_share(config, table) : shared;
-    held_[table.name] = held;
-    const double read =
-        cached_checkpoint_bytes(config, table, largest_part(table.rows, world), table.dim, held);
-    checkpoint_bytes_ = std::max(checkpoint_bytes_, read);
-  }
-}
+      held_(cached_shares(config)),
+      known_parts_(std::max<size_t>(8192, 4 * config.model.tables.size())) {}
 
 CostModel CostModel::of_nodes(int ranks_per_node) const {
   CostModel cost = *this;
@@ -96,41 +70,23 @@ CostModel CostModel::of_nodes(int ranks_per_node) const {
 
 double CostModel::bytes(const TableConfig& table, int64_t rows, int64_t width) const {
   Part& known = part(table, rows, width);
-  if (known.bytes < 0) known.bytes = bytes_of(known);
+  if (known.bytes < 0) {
+    const auto held = held_.find(table.name);
+    known.bytes = shard_owner_bytes(config_, table, largest_part(rows, known.cut.rows),
+                                    largest_part(width, known.cut.columns), world_,
+                                    held == held_.end() ? nullptr : &held->second, types_);
+  }
   return known.bytes;
 }
 
-double CostModel::bytes_of(const Part& part) const {
-  const TableConfig& table = *part.table;
-  const Cut cut = part.cut;
-  const int64_t rows = largest_part(part.rows, cut.rows);
-  const int64_t width = largest_part(part.width, cut.columns);
-  double summed = 0;
-  if (sums(table, rows, cut.rows)) {
-    summed =
-        summed_exchange_bytes(config_, table, static_cast<double>(width),
-                              static_cast<double>(width) / cut.rows, cut.rows, types_.gradient) -
-        owner_exchange_bytes(config_, table, rows, width, world_, types_.gradient);
-  }
-  const auto held = held_.empty() ? held_.end() : held_.find(table.name);
-  const double* const part_held = held == held_.end() ? nullptr : &held->second;
-  const double owned = shard_owner_bytes(config_, table, rows, width, world_, part_held, types_);
-  if (!part_held) return owned + summed;
-  const double read = cached_checkpoint_bytes(config_, table, rows, width, held->second);
-  return owned + summed + std::max(read - checkpoint_bytes_, 0.0);
-}
-
 double CostModel::unique_rows(const TableConfig& table, double lookups) const {
-  Unique& known =
-      slot_of(known_unique_, static_cast<uint64_t>(table.rows), static_cast<uint64_t>(lookups), 0);
-  if (known.rows != table.rows || known.lookups != lookups) {
-    known = {table.rows, lookups, expected_unique_rows(table.rows, lookups, alpha_)};
-  }
-  return known.unique;
+  const auto [known, is_new] = known_unique_.try_emplace({table.rows, lookups});
+  if (is_new) known->second = expected_unique_rows(table.rows, lookups, alpha_);
+  return known->second;
 }
 
 double CostModel::row_lines(const TableConfig& table, int64_t width) const {
-  const double bytes = static_cast<double>(width) * static_cast<double>(size_of(table.dtype));
+  const double bytes = real(width) * real(size_of(table.dtype));
   return std::ceil(bytes / speed_.line) * speed_.line;
 }
 
@@ -153,8 +109,8 @@ double CostModel::shard_seconds() const {
 }
 
 TableWork CostModel::shard_work(const TableConfig& table, int64_t rows, int64_t width) const {
-  const auto batch = static_cast<double>(config_.train.global_batch_size);
-  const double share = static_cast<double>(rows) / static_cast<double>(table.rows);
+  const auto batch = real(config_.train.global_batch_size);
+  const double share = real(rows) / real(table.rows);
   const double hotness = hotness_of(table);
   TableWork work;
   work.lookups = batch * hotness * share;
@@ -177,7 +133,7 @@ double CostModel::routing_bytes(const TableWork& work) const {
 /// balanced with smaller vectors had longer phases: 2.33 instead of 2.02 ms in a simulated step on
 /// 8 H200.
 double CostModel::looked_up(const TableWork& work, int64_t width) const {
-  const double vector = 4.0 * static_cast<double>(width);
+  const double vector = 4.0 * real(width);
   return work.lookups * (work.row_bytes + vector + speed_.routing_bytes_per_id) +
          2 * work.unique * (work.row_bytes + work.state_bytes) + 2 * work.vectors * vector;
 }
@@ -191,8 +147,11 @@ Cut CostModel::node_cut(const TableConfig& table, int64_t rows, int64_t width) c
 }
 
 CostModel::Part& CostModel::part(const TableConfig& table, int64_t rows, int64_t width) const {
-  Part& known = slot_of(known_parts_, reinterpret_cast<uintptr_t>(&table),
-                        static_cast<uint64_t>(rows), static_cast<uint64_t>(width));
+  // Many of the numbers are multiples of a power of two.
+  constexpr uint64_t kMix = 0x9E3779B97F4A7C15;
+  uint64_t mixed = reinterpret_cast<uintptr_t>(&table) * kMix + static_cast<uint64_t>(rows);
+  mixed = (mixed * kMix + static_cast<uint64_t>(width)) * kMix;
+  Part& known = known_parts_[(mixed >> 32) % known_parts_.size()];
   if (known.table == &table && known.rows == rows && known.width == width) return known;
   known = {&table, rows, width, {on_node_, 1}, 0, -1};
   choose_cut(known);
@@ -215,13 +174,6 @@ void CostModel::choose_cut(Part& part) const {
   }
 }
 
-/// Whether the ranks of a node add the partial vectors of so many parts of `rows` rows each.
-bool CostModel::sums(const TableConfig& table, int64_t rows, int parts) const {
-  if (parts < 2) return false;
-  const double vectors = expected_vectors(config_.routing.mode, table, {0, rows});
-  return node_sum_pays(table, parts * vectors, parts);
-}
-
 double CostModel::node_sum(double bytes) const {
   return bytes / speed_.local + kPassesOfSum * bytes / speed_.memory;
 }
@@ -230,12 +182,11 @@ double CostModel::spared_by_sum(const TableConfig& table, double vectors, int64_
                                 int on_node) const {
   // A rank sends the sums of some of the columns in place of its partial vectors.
   const WireConfig& wire = config_.train.wire;
-  const auto features = static_cast<double>(table.features.size());
-  const double floats =
-      static_cast<double>(config_.train.global_batch_size) * static_cast<double>(width);
-  const double spared = floats * (vectors - features / shards) *
-                        static_cast<double>(size_of(wire.forward) + size_of(wire.backward));
-  const double elsewhere = 1 - static_cast<double>(on_node) / world_;
+  const auto features = real(table.features.size());
+  const double floats = real(config_.train.global_batch_size) * real(width);
+  const double spared =
+      floats * (vectors - features / shards) * real(size_of(wire.forward) + size_of(wire.backward));
+  const double elsewhere = 1 - real(on_node) / world_;
   const double exchanged = 2 * 4 * floats * features * (shards - 1) / shards;
   return spared * elsewhere * on_node / speed_.network - node_sum(exchanged);
 }
@@ -245,7 +196,7 @@ double CostModel::part_of_node(const TableConfig& table, int64_t all_rows, int64
   const int64_t rows = largest_part(all_rows, cut.rows);
   const int64_t width = largest_part(all_columns, cut.columns);
   const TableWork work = shard_work(table, rows, width);
-  const double vectors = work.vectors / static_cast<double>(config_.train.global_batch_size);
+  const double vectors = work.vectors / real(config_.train.global_batch_size);
   const double seconds = shard(table, rows, width, work);
   if (!node_sum_pays(table, cut.rows * vectors, cut.rows)) return seconds;
   return seconds - spared_by_sum(table, vectors, width, cut.rows, on_node_);
@@ -254,25 +205,24 @@ double CostModel::part_of_node(const TableConfig& table, int64_t all_rows, int64
 double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width,
                         const TableWork& work) const {
   const WireConfig& wire = config_.train.wire;
-  const auto batch = static_cast<double>(config_.train.global_batch_size);
-  const auto value_bytes = static_cast<double>(size_of(wire.forward) + size_of(wire.backward));
-  const double moved = batch * id_bytes_per_sample(table, {0, rows}) +
-                       work.vectors * static_cast<double>(width) * value_bytes;
-  const double remote = static_cast<double>(world_ - 1) / world_;
+  const auto batch = real(config_.train.global_batch_size);
+  const auto value_bytes = real(size_of(wire.forward) + size_of(wire.backward));
+  const double moved =
+      batch * id_bytes_per_sample(table, {0, rows}) + work.vectors * real(width) * value_bytes;
+  const double remote = real(world_ - 1) / world_;
 
-  const double stored =
-      row_bytes(table, rows, width) + state_bytes(config_.train.sparse_optimizer.type, rows, width);
+  const double stored = held_bytes(config_, table, rows, width);
   return looked_up(work, width) / speed_.memory + exchange(moved * remote) +
          stored * speed_.storage + shard_seconds();
 }
 
 TableWork CostModel::replica_work(const TableConfig& table) const {
-  const auto batch = static_cast<double>(config_.train.global_batch_size);
+  const auto batch = real(config_.train.global_batch_size);
   const double local = batch / world_;
   TableWork work;
   work.lookups = local * hotness_of(table);
   work.unique = unique_rows(table, batch * hotness_of(table));
-  work.vectors = local * static_cast<double>(table.features.size());
+  work.vectors = local * real(table.features.size());
   work.row_bytes = row_lines(table, table.dim);
   work.state_bytes = state_lines(table.dim);
   work.vector_bytes = work.gradient_bytes = vector_bytes(table.dim, config_.compute_type());
@@ -283,12 +233,10 @@ double CostModel::replica(const TableConfig& table) const {
   // Lookups are local, the exchanged gradients are summed, and every rank updates every touched
   // row.
   const TableWork work = replica_work(table);
-  const double pair = 8.0 + 4.0 * static_cast<double>(table.dim);
   const double sent = travels_by_pairs(config_, table, world_)
-                          ? (world_ - 1) * unique_rows(table, work.lookups) * pair
+                          ? (world_ - 1) * unique_rows(table, work.lookups) * pair_bytes(table)
                           : replicated_allreduce_bytes(table, world_);
-  const double stored = row_bytes(table, table.rows, table.dim) +
-                        state_bytes(config_.train.sparse_optimizer.type, table.rows, table.dim);
+  const double stored = held_bytes(config_, table, table.rows, table.dim);
   return (looked_up(work, table.dim) + 2 * sent) / speed_.memory + exchange(sent) +
          stored * speed_.storage + shard_seconds();
 }

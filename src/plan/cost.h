@@ -64,17 +64,12 @@ class CostModel {
   /// Seconds of the exchanges for node sums if they send almost nothing.
   double exchanges_of_sums() const { return 2 * (speed_.local_exchange + 2 * speed_.launch); }
 
-  /// All memory that the owner of a shard of `rows` x `width` needs for it, but for
-  /// checkpoint_bytes().
+  /// About the memory that the owner of a shard of `rows` x `width` needs for it. Checkpoints of
+  /// cached rows and node sums need more.
   double bytes(const TableConfig& table, int64_t rows, int64_t width) const;
-
-  /// The memory in which every rank reads cached rows for a checkpoint, if tables are cut evenly. A
-  /// larger shard counts the rest of its own.
-  double checkpoint_bytes() const { return checkpoint_bytes_; }
 
   /// Ranks, or nodes.
   int world() const { return world_ / on_node_; }
-  bool is_of_nodes() const { return on_node_ > 1; }
   int ranks_per_unit() const { return on_node_; }
   const MachineSpeed& speed() const { return speed_; }
 
@@ -88,11 +83,9 @@ class CostModel {
   double looked_up(const TableWork& work, int64_t width) const;
   double shard(const TableConfig& table, int64_t rows, int64_t width, const TableWork& work) const;
   double part_of_node(const TableConfig& table, int64_t rows, int64_t width, Cut cut) const;
-  bool sums(const TableConfig& table, int64_t rows, int parts) const;
   struct Part;
   Part& part(const TableConfig& table, int64_t rows, int64_t width) const;
   void choose_cut(Part& part) const;
-  double bytes_of(const Part& part) const;
   double exchange(double bytes) const;
 
   const RunConfig& config_;
@@ -106,14 +99,7 @@ class CostModel {
 
   /// The part of each cached table that is in memory. Empty if none is cached.
   std::map<std::string, double> held_;
-  double checkpoint_bytes_ = 0;
-
-  struct Unique {
-    int64_t rows = 0;
-    double lookups = 0;
-    double unique = 0;
-  };
-  mutable std::vector<Unique> known_unique_;  ///< recent results
+  mutable std::map<std::pair<int64_t, double>, double> known_unique_;  ///< by rows and lookups
 
   /// Placement asks again and again for parts of few sizes.
   struct Part {

@@ -6,6 +6,8 @@
 
 #include "dlrm/core/partition.h"
 
+#include "numbers.h"
+
 namespace dlrm {
 namespace {
 
@@ -52,7 +54,7 @@ Division Divisions::grid(int64_t rows, int64_t columns) const {
   division.part = part(rows, columns);
   division.bytes = part_bytes(rows, columns);
   const auto seconds_of = [&](int64_t row_count, int64_t width, int64_t parts) {
-    return parts > 0 ? static_cast<double>(parts) * cost_.shard(table_, row_count, width) : 0.0;
+    return parts > 0 ? real(parts) * cost_.shard(table_, row_count, width) : 0.0;
   };
   const int64_t many = table_.rows % rows, wide = table_.dim % columns;  // parts with one more
   const int64_t row_count = table_.rows / rows, width = table_.dim / columns;
@@ -90,7 +92,7 @@ Division Divisions::cheapest(double seconds, double bytes) const {
         (fits(middle) ? enough : few) = middle;
       }
       consider(grid(enough, columns));
-      fewest = std::min(fewest, static_cast<double>(enough * columns));
+      fewest = std::min(fewest, real(enough * columns));
     } else {
       for (int64_t rows = 1; rows < most; rows = std::max(rows + 1, rows * 5 / 4)) {
         consider(grid(rows, columns));

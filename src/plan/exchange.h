@@ -13,27 +13,13 @@ DType vector_type(const RunConfig& config, const TableConfig& table, int64_t row
 WireConfig vector_types(const RunConfig& config, const TableConfig& table, int64_t rows,
                         int64_t width, DType gradient);
 
-/// Bytes that a rank exchanges with others for ids, pooled vectors and their gradients, without
-/// those of node sums.
-struct ExchangedBytes {
-  double ids_sent = 0, ids_received = 0;
-  double vectors_sent = 0, vectors_received = 0;
-  double gradients_sent = 0, gradients_received = 0;
-  /// Of memory: vectors are copied from messages to E, and gradients from dE to messages.
-  double vector_copies = 0, gradient_copies = 0;
-};
-/// By rank.
-std::vector<ExchangedBytes> exchanged_bytes(const RunConfig& config, const Plan& plan);
-
-/// True if bags are pooled in E, so that no vectors are sent: on one rank, if no rows are cut.
-bool pools_locally(const RunConfig& config, const Plan& plan);
-/// The same of these rows of a table, if no other table is cut.
+/// True if bags are pooled in E, if no table but this one has cut rows.
 bool pools_locally(const TableConfig& table, int64_t rows, int world);
 
 /// True if shard `i` has the same rows as the preceding shard, and so receives the same ids.
 bool shares_ids(const Plan& plan, size_t i);
 
-/// Adds exchanged_bytes() and the bytes of node sums.
+/// Adds the bytes of ids, pooled vectors and their gradients, with those of node sums.
 void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads);
 
 /// Adds the bytes of sums of squares that owners of column shards exchange for row-wise Adagrad.

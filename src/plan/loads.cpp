@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -11,128 +10,91 @@
 #include "dlrm/plan/traffic.h"
 
 #include "exchange.h"
-#include "gpu_memory.h"
 #include "memory.h"
+#include "numbers.h"
 
 namespace dlrm {
 namespace {
 
-void add_shards(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
-  const auto batch = static_cast<double>(config.train.global_batch_size);
+void add_lookups(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
+  const int64_t batch = config.train.global_batch_size;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
-    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    const TableConfig& table = table_of(config, shard.table);
     RankLoad& load = loads[static_cast<size_t>(shard.rank)];
     const bool new_table =
         i == 0 || plan.shards[i - 1].rank != shard.rank || plan.shards[i - 1].table != shard.table;
     load.tables += new_table ? 1 : 0;
     load.shards += 1;
-    load.lookups += batch * hotness_of(table) * static_cast<double>(shard.rows.size()) /
-                    static_cast<double>(table.rows);
+    load.lookups += real(batch) * hotness_of(table) * real(shard.rows.size()) / real(table.rows);
+  }
+  double copied = 0;
+  for (const int t : plan.data_parallel) copied += hotness_of(table_of(config, t));
+  for (int rank = 0; rank < plan.world; ++rank) {
+    loads[static_cast<size_t>(rank)].lookups +=
+        real(part_of(batch, rank, plan.world).size()) * copied;
   }
 }
 
-void add_replicas(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
-  for (int t : plan.data_parallel) {
-    const double hotness = hotness_of(config.model.tables[static_cast<size_t>(t)]);
-    for (int rank = 0; rank < plan.world; ++rank) {
-      const Range local = part_of(config.train.global_batch_size, rank, plan.world);
-      loads[static_cast<size_t>(rank)].lookups += static_cast<double>(local.size()) * hotness;
-    }
-  }
+/// Rows and their state, in either memory.
+void add_held(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width,
+              bool on_host, RankMemory& memory) {
+  (on_host ? memory.host_tables : memory.tables) += row_bytes(table, rows, width);
+  (on_host ? memory.host_optimizer_state : memory.optimizer_state) +=
+      state_bytes(config.train.sparse_optimizer.type, rows, width);
 }
 
-/// The shards of which other shards have some rows, but not all of them, or others besides.
-class PartialOverlaps {
- public:
-  explicit PartialOverlaps(const Plan& plan) {
-    for (const Shard& shard : plan.shards) found_[key_of(shard)] = false;
-    // They are sorted by tables, first rows and last rows.
-    int table = -1;
-    int64_t end = 0;  // of the table's rows so far
-    for (auto at = found_.begin(); at != found_.end(); ++at) {
-      const auto& [of, first, last] = at->first;
-      if (of != table) end = 0;
-      table = of;
-      at->second = first < end;
-      if (const auto next = std::next(at); next != found_.end()) {
-        const auto& [next_of, next_first, next_last] = next->first;
-        at->second |= next_of == of && next_first < last;
-      }
-      end = std::max(end, last);
-    }
+/// By table: 1 if shards have some rows in common, but not all of them.
+std::vector<char> uneven_tables(const RunConfig& config, const Plan& plan) {
+  std::set<std::tuple<int, int64_t, int64_t>> ranges;
+  for (const Shard& shard : plan.shards) {
+    ranges.insert({shard.table, shard.rows.begin, shard.rows.end});
   }
-
-  bool has(const Shard& shard) const { return found_.at(key_of(shard)); }
-
- private:
-  using Key = std::tuple<int, int64_t, int64_t>;
-  static Key key_of(const Shard& shard) { return {shard.table, shard.rows.begin, shard.rows.end}; }
-  std::map<Key, bool> found_;
-};
+  std::vector<char> uneven(config.model.tables.size(), 0);
+  int last = -1;
+  int64_t end = 0;  // of the table's rows so far
+  for (const auto& [table, first, after] : ranges) {
+    if (table == last && first < end) uneven[static_cast<size_t>(table)] = 1;
+    end = table == last ? std::max(end, after) : after;
+    last = table;
+  }
+  return uneven;
+}
 
 /// What depends on the rows of a shard alone. Many shards have as many rows of a table.
 struct BytesOfRows {
   double vectors = 0;  ///< for which their owner has room
   double routed = 0;   ///< bytes of an owner
 };
-class ShardBytes {
- public:
-  ShardBytes(const RunConfig& config, int world)
-      : config_(config), world_(world), types_(model_types(config)) {}
-
-  const TableConfig& table(const Shard& shard) const {
-    return config_.model.tables[static_cast<size_t>(shard.table)];
-  }
-  const BytesOfRows& of(const Shard& shard) {
-    const int64_t rows = shard.rows.size();
-    const auto [known, is_new] = known_.try_emplace({shard.table, rows});
-    if (is_new) {
-      known->second = {vector_room_of_all(config_, table(shard), rows, world_),
-                       routed_bytes(config_, table(shard), rows, config_.train.global_batch_size,
-                                    world_, types_.key_bytes)};
-    }
-    return known->second;
-  }
-  /// Of the vectors that the owner returns.
-  double owned(const Shard& shard) {
-    const int64_t rows = shard.rows.size(), width = shard.columns.size();
-    const WireConfig sent = vector_types(config_, table(shard), rows, width, types_.gradient);
-    return of(shard).vectors * static_cast<double>(width) * owned_float_bytes(sent);
-  }
-
- private:
-  const RunConfig& config_;
-  const int world_;
-  const ModelTypes types_;
-  std::map<std::pair<int, int64_t>, BytesOfRows> known_;  ///< by table and rows
-};
 
 void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
-  ShardBytes bytes(config, plan.world);
-  const PartialOverlaps overlaps(plan);
-  const OptimizerRule optimizer = config.train.sparse_optimizer.type;
-  const bool local = pools_locally(config, plan);
+  const ModelTypes types = model_types(config);
+  std::map<std::pair<int, int64_t>, BytesOfRows> known;  // by table and rows
+  const std::vector<char> uneven = uneven_tables(config, plan);
+  const bool local = pools_locally(config.model.tables, plan);
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
-    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    const TableConfig& table = table_of(config, shard.table);
+    const int64_t rows = shard.rows.size(), width = shard.columns.size();
+    const auto [found, is_new] = known.try_emplace({shard.table, rows});
+    BytesOfRows& of_rows = found->second;
+    if (is_new) {
+      of_rows = {vector_room_of_all(config, table, rows, plan.world),
+                 routed_bytes(config, table, rows, config.train.global_batch_size, plan.world,
+                              types.key_bytes)};
+    }
     RankMemory& own = memory[static_cast<size_t>(shard.rank)];
-    const bool on_host = shard.tier == MemoryTier::kHost;
-    if (shard.tier != MemoryTier::kCached) {
-      (on_host ? own.host_tables : own.tables) +=
-          row_bytes(table, shard.rows.size(), shard.columns.size());
-      (on_host ? own.host_optimizer_state : own.optimizer_state) +=
-          state_bytes(optimizer, shard.rows.size(), shard.columns.size());
+    const bool cached = shard.tier == MemoryTier::kCached;
+    if (!cached) add_held(config, table, rows, width, shard.tier == MemoryTier::kHost, own);
+    if (!local) {
+      const WireConfig sent = vector_types(config, table, rows, width, types.gradient);
+      own.exchange += of_rows.vectors * real(width) * owned_float_bytes(sent);
     }
-    if (!local) own.exchange += bytes.owned(shard);
     if (plans_for_gpu(config)) {
-      const bool ordered = shard.columns.size() < table.dim &&
-                           (shard.tier == MemoryTier::kCached || overlaps.has(shard));
-      own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size(),
-                                           plan.world, ordered);
+      const bool ordered = cached || uneven[static_cast<size_t>(shard.table)];
+      own.exchange += gpu_square_sum_bytes(config, table, rows, width, plan.world, ordered);
     }
-    if (shares_ids(plan, i)) continue;
-    own.routing += bytes.of(shard).routed;
+    if (!shares_ids(plan, i)) own.routing += of_rows.routed;
   }
 }
 
@@ -140,12 +102,12 @@ void add_node_sums(const RunConfig& config, const std::vector<NodeSum>& sums, in
                    std::vector<RankMemory>& memory) {
   const DType gradient = config.sent_types().backward;
   for (const NodeSum& sum : sums) {
-    const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
-    const auto width = static_cast<double>(sum.columns.size());
-    const auto shards = static_cast<double>(sum.shards.size());
+    const TableConfig& table = table_of(config, sum.table);
+    const auto width = real(sum.columns.size());
+    const auto shards = real(sum.shards.size());
     for (size_t i = 0; i < sum.shards.size(); ++i) {
       const Shard& shard = sum.shards[i];
-      const auto part = static_cast<double>(sum.part(i).size());
+      const auto part = real(sum.part(i).size());
       memory[static_cast<size_t>(shard.rank)].exchange +=
           summed_exchange_bytes(config, table, width, part, shards, gradient) -
           owner_exchange_bytes(config, table, shard.rows.size(), shard.columns.size(), world,
@@ -157,76 +119,90 @@ void add_node_sums(const RunConfig& config, const std::vector<NodeSum>& sums, in
 /// The bytes of vectors that a rank of so many samples receives, of all shards.
 double message_bytes(const RunConfig& config, const Plan& plan, const std::vector<NodeSum>& sums,
                      int64_t samples) {
-  if (pools_locally(config, plan)) return 0;
+  if (pools_locally(config.model.tables, plan)) return 0;
   const DType gradient = config.sent_types().backward;
   std::map<std::pair<int, int64_t>, double> known;  // vectors, by table and rows
   const auto vectors_of = [&](const Shard& shard) {
     const auto [found, is_new] = known.try_emplace({shard.table, shard.rows.size()});
     if (is_new) {
-      found->second = vector_room(config, config.model.tables[static_cast<size_t>(shard.table)],
-                                  shard.rows.size(), samples);
+      found->second =
+          vector_room(config, table_of(config, shard.table), shard.rows.size(), samples);
     }
     return found->second;
   };
   const auto bytes_of = [&](const Shard& shard, double vectors) {
-    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    const TableConfig& table = table_of(config, shard.table);
     const int64_t width = shard.columns.size();
     const WireConfig sent = vector_types(config, table, shard.rows.size(), width, gradient);
-    return vectors * static_cast<double>(width) * message_float_bytes(sent);
+    return vectors * real(width) * message_float_bytes(sent);
   };
   double bytes = 0;
   for (const Shard& shard : plan.shards) bytes += bytes_of(shard, vectors_of(shard));
   for (const NodeSum& sum : sums) {
-    const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
-    const auto vectors = static_cast<double>(samples) * static_cast<double>(table.features.size());
+    const TableConfig& table = table_of(config, sum.table);
+    const auto vectors = real(samples) * real(table.features.size());
     bytes += bytes_of(sum.shards.front(), vectors);
     for (const Shard& shard : sum.shards) bytes -= bytes_of(shard, vectors_of(shard));
   }
   return bytes;
 }
 
-/// The first row of what each owner, or each sum of a node, returns says whether a table's vectors
-/// are sums.
-double row_sum_bytes(const RunConfig& config, const Plan& plan, const std::vector<NodeSum>& sums,
-                     int64_t samples) {
-  std::set<std::tuple<int, int64_t, int64_t>> summed;  // by table, first row and column
+/// Vectors that are sums of several ranks. Those that one node adds are counted too.
+double row_sum_bytes(const RunConfig& config, const Plan& plan, int64_t samples) {
   std::set<int> cut;
-  for (const NodeSum& sum : sums) {
-    for (const Shard& shard : sum.shards) {
-      summed.insert({shard.table, shard.rows.begin, shard.columns.begin});
-    }
-    if (sum.shards.front().rows.begin > 0) cut.insert(sum.table);
-  }
   for (const Shard& shard : plan.shards) {
-    const bool returned = !summed.contains({shard.table, shard.rows.begin, shard.columns.begin});
-    if (returned && shard.rows.begin > 0) cut.insert(shard.table);
+    if (shard.rows.begin > 0) cut.insert(shard.table);
   }
   double bytes = 0;
-  for (const int t : cut) {
-    bytes += row_sum_bytes(config, config.model.tables[static_cast<size_t>(t)], samples);
-  }
+  for (const int t : cut) bytes += row_sum_bytes(config, table_of(config, t), samples);
   return bytes;
 }
 
-void add_caches(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
-  for (int rank = 0; rank < plan.world; ++rank) {
-    const CacheBytes bytes = cache_bytes(config, plan, rank);
-    RankMemory& own = memory[static_cast<size_t>(rank)];
-    own.cache = bytes.slots;
-    (plans_for_gpu(config) ? own.host_cache : own.cache) += bytes.rest;
+/// Of data-parallel tables, on every rank.
+RankMemory replica_memory(const RunConfig& config, const Plan& plan) {
+  RankMemory memory;
+  const double key_bytes = model_types(config).key_bytes;
+  const int64_t most_samples = largest_part(config.train.global_batch_size, plan.world);
+  for (const int t : plan.data_parallel) {
+    const TableConfig& table = table_of(config, t);
+    add_held(config, table, table.rows, table.dim, is_listed(plan.host_replicas, t), memory);
+    memory.exchange += replicated_gradient_bytes(config, table, plan.world);
+    memory.routing += routed_bytes(config, table, table.rows, most_samples, 1, key_bytes);
   }
+  return memory;
 }
 
-/// What a rank needs for its samples, whatever shards it has.
-struct LocalBytes {
-  double activations = 0, exchange = 0, input = 0;
-};
-LocalBytes local_bytes(const RunConfig& config, const Plan& plan, const std::vector<NodeSum>& sums,
-                       int64_t samples) {
-  return {activation_bytes(config, samples),
-          local_exchange_bytes(config, samples) + message_bytes(config, plan, sums, samples) +
-              row_sum_bytes(config, plan, sums, samples),
-          input_bytes(config, samples)};
+/// For the samples of a rank, whatever shards it has.
+RankMemory sample_memory(const RunConfig& config, const Plan& plan,
+                         const std::vector<NodeSum>& sums, int64_t samples) {
+  RankMemory memory;
+  memory.dense = dense_bytes(config);
+  memory.libraries = library_bytes(config);
+  memory.activations = activation_bytes(config, samples);
+  memory.exchange = local_exchange_bytes(config, samples) +
+                    message_bytes(config, plan, sums, samples) +
+                    row_sum_bytes(config, plan, samples);
+  memory.input = input_bytes(config, samples);
+  const bool on_devices = devices_exchange_ids(config, plan);
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const Shard& shard = plan.shards[i];
+    const TableConfig& table = table_of(config, shard.table);
+    if (!shares_ids(plan, i)) {
+      memory.routing += returned_list_bytes(config, table, shard.rows, samples);
+    }
+    const bool first = shard.rows.begin == 0 && shard.columns.begin == 0;
+    if (on_devices && first) memory.routing += gpu_message_bytes(config, table);
+  }
+  return memory;
+}
+
+void add(const RankMemory& more, RankMemory& sum) {
+  using M = RankMemory;
+  for (double M::*part : {&M::tables, &M::optimizer_state, &M::cache, &M::dense, &M::activations,
+                          &M::exchange, &M::routing, &M::input, &M::libraries, &M::host_tables,
+                          &M::host_optimizer_state, &M::host_cache}) {
+    sum.*part += more.*part;
+  }
 }
 
 }  // namespace
@@ -236,67 +212,34 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   add_shard_memory(config, plan, memory);
   const std::vector<NodeSum> sums = node_sums(config.model.tables, config.routing.mode, plan);
   add_node_sums(config, sums, plan.world, memory);
-  add_caches(config, plan, memory);
-  const bool on_devices = devices_exchange_ids(config, plan);
-  double list_bytes = 0;   // per sample, of all shards
-  double id_messages = 0;  // per sample, received by every rank
-  for (size_t i = 0; i < plan.shards.size(); ++i) {
-    const Shard& shard = plan.shards[i];
-    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
-    if (!shares_ids(plan, i)) list_bytes += returned_list_bytes(config, table, shard.rows, 1);
-    const bool first = shard.rows.begin == 0 && shard.columns.begin == 0;
-    if (on_devices && first) id_messages += gpu_message_bytes(config, table);
-  }
-  RankMemory replicated;
-  const double key_bytes = model_types(config).key_bytes;
-  for (int t : plan.data_parallel) {
-    const TableConfig& table = config.model.tables[static_cast<size_t>(t)];
-    const bool on_host =
-        std::binary_search(plan.host_replicas.begin(), plan.host_replicas.end(), t);
-    (on_host ? replicated.host_tables : replicated.tables) +=
-        row_bytes(table, table.rows, table.dim);
-    (on_host ? replicated.host_optimizer_state : replicated.optimizer_state) +=
-        state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
-    replicated.exchange += replicated_gradient_bytes(config, table, plan.world);
-    replicated.routing += routed_bytes(
-        config, table, table.rows,
-        part_of(config.train.global_batch_size, plan.world - 1, plan.world).size(), 1, key_bytes);
-  }
-  const double dense = dense_bytes(config), libraries = library_bytes(config);
-  std::map<int64_t, LocalBytes> by_samples;  // of which there are two numbers
+  const RankMemory replicas = replica_memory(config, plan);
+  std::map<int64_t, RankMemory> by_samples;  // of which there are two numbers
   for (int rank = 0; rank < plan.world; ++rank) {
     RankMemory& own = memory[static_cast<size_t>(rank)];
     const int64_t local = part_of(config.train.global_batch_size, rank, plan.world).size();
     const auto [known, is_new] = by_samples.try_emplace(local);
-    LocalBytes& of_samples = known->second;
-    if (is_new) of_samples = local_bytes(config, plan, sums, local);
-    own.tables += replicated.tables;
-    own.optimizer_state += replicated.optimizer_state;
-    own.host_tables += replicated.host_tables;
-    own.host_optimizer_state += replicated.host_optimizer_state;
-    own.dense = dense;
-    own.activations = of_samples.activations;
-    own.exchange += replicated.exchange + of_samples.exchange;
-    own.routing += replicated.routing + static_cast<double>(local) * list_bytes + id_messages;
-    own.libraries = libraries;
-    own.input = of_samples.input;
+    if (is_new) known->second = sample_memory(config, plan, sums, local);
+    add(replicas, own);
+    add(known->second, own);
+    const CacheBytes cache = cache_bytes(config, plan, rank);
+    own.cache += cache.slots;
+    (plans_for_gpu(config) ? own.host_cache : own.cache) += cache.rest;
   }
   return memory;
 }
 
 std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan) {
   std::vector<RankLoad> loads(static_cast<size_t>(plan.world));
-  add_shards(config, plan, loads);
-  add_replicas(config, plan, loads);
+  add_lookups(config, plan, loads);
   add_exchange(config, plan, loads);
   add_square_sums(config, plan, loads);
   add_replica_exchange(config, plan, loads);
   const std::vector<RankMemory> memory = rank_memory(config, plan);
   for (size_t rank = 0; rank < loads.size(); ++rank) {
-    const double on_device =
-        memory[rank].tables + memory[rank].optimizer_state + memory[rank].cache;
-    loads[rank].table_bytes = on_device + memory[rank].host_total();
-    loads[rank].other_bytes = memory[rank].total() - on_device;
+    const RankMemory& own = memory[rank];
+    const double on_device = own.tables + own.optimizer_state + own.cache;
+    loads[rank].table_bytes = on_device + own.host_total();
+    loads[rank].other_bytes = own.total() - on_device;
   }
   return loads;
 }

@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include "dlrm/core/error.h"
-#include "dlrm/core/file.h"
 #include "dlrm/core/hash.h"
 #include "dlrm/core/printable.h"
 
@@ -48,17 +47,12 @@ constexpr Number kNumbers[] = {
 constexpr const char* kRanks = "ranks_per_node";
 constexpr const char* kDevice = "device";
 
-bool is_number_key(const std::string& key) {
-  return key == kRanks || std::any_of(std::begin(kNumbers), std::end(kNumbers),
-                                      [&](const Number& number) { return key == number.key; });
-}
-
+/// `sources` and `measured` are for people.
 void check_keys(const json& root, const std::string& path) {
+  std::vector<std::string> known{"name", kDevice, kRanks};
+  for (const Number& number : kNumbers) known.emplace_back(number.key);
   for (const auto& [key, value] : root.items()) {
-    const bool is_text = key == "name" || key == kDevice;
-    if (is_text || key == "sources" || key == "measured" || is_number_key(key)) continue;
-    std::vector<std::string> known{"name", kDevice, kRanks};
-    for (const Number& number : kNumbers) known.emplace_back(number.key);
+    if (key == "sources" || key == "measured" || std::ranges::count(known, key) > 0) continue;
     throw usage_error("{}: {}: unknown; the keys are {}, sources and measured", path,
                       printable(key, 100), fmt::join(known, ", "));
   }
@@ -70,18 +64,6 @@ double number_of(const json& root, const std::string& path, const char* key) {
   const bool good = value.is_number() && value.get<double>() > 0 && value.get<double>() <= kMost;
   if (!good) throw usage_error("{}: {}: must be a number above 0, at most 1e18", path, key);
   return value.get<double>();
-}
-
-/// Where a number comes from, by its key. For people.
-void check_sources(const json& root, const std::string& path) {
-  const auto sources = root.find("sources");
-  if (sources == root.end()) return;
-  if (!sources->is_object()) throw usage_error("{}: sources: must be an object", path);
-  for (const auto& [key, value] : sources->items()) {
-    if (is_number_key(key) && value.is_string()) continue;
-    throw usage_error("{}: sources.{}: must be the key of a number, with a text", path,
-                      printable(key, 100));
-  }
 }
 
 }  // namespace
@@ -117,20 +99,13 @@ Machine parse_machine(const std::string& text, const std::string& path) {
     }
     machine.speed.gpu = *device == "cuda";
   }
-  check_sources(root, path);
   machine.hash = fmt::format("{:016x}", hash_bytes(text.data(), text.size()));
   return machine;
 }
 
 Machine read_machine(const std::string& path) {
   constexpr size_t kLongest = size_t{1} << 20;
-  std::string text;
-  try {
-    text = read_text(path, kLongest);
-  } catch (const Error& error) {
-    throw usage_error("{}; sharding.machine must name a machine file", error.what());
-  }
-  return parse_machine(text, path);
+  return parse_machine(read_named(path, kLongest, "sharding.machine", "machine file"), path);
 }
 
 }  // namespace dlrm

@@ -13,6 +13,7 @@
 #include "cost.h"
 #include "division.h"
 #include "memory.h"
+#include "numbers.h"
 #include "placement.h"
 #include "shards.h"
 
@@ -36,16 +37,12 @@ std::vector<Strategy> strategies_of(const RunConfig& config) {
   return strategies;
 }
 
-double replica_bytes(const RunConfig& config, const TableConfig& table) {
-  return row_bytes(table, table.rows, table.dim) +
-         state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
-}
-
 /// All memory that a rank needs for a replica.
 double replica_memory(const RunConfig& config, const TableConfig& table, int world,
                       const ModelTypes& types) {
   const int64_t local = largest_part(config.train.global_batch_size, world);
-  return replica_bytes(config, table) + replicated_gradient_bytes(config, table, world) +
+  return held_bytes(config, table, table.rows, table.dim) +
+         replicated_gradient_bytes(config, table, world) +
          routed_bytes(config, table, table.rows, local, 1, types.key_bytes);
 }
 
@@ -102,24 +99,15 @@ bool has_fixed_cut(Strategy strategy) {
   return strategy == Strategy::kRow || strategy == Strategy::kColumn || strategy == Strategy::kGrid;
 }
 
-/// The memory that a rank has for shards after everything else. If there is none, nothing fits, and
-/// the plan is made as if memory were unknown.
-double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options,
-                  const CostModel& cost, const std::vector<Strategy>& strategies) {
+/// About the memory that a rank has for shards after everything else. If there is none, nothing
+/// fits, and the plan is made as if memory were unknown.
+double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
   if (whole_memory(options) <= 0) return 0;
-  const int64_t batch = config.train.global_batch_size;
-  const int64_t local = largest_part(batch, plan.world);
-  double room = whole_memory(options) - common_bytes(config, plan.world, batch / plan.world) -
-                cost.checkpoint_bytes();
-  for (size_t t = 0; t < strategies.size(); ++t) {
-    const TableConfig& table = config.model.tables[t];
-    if (!has_fixed_cut(strategies[t]) || cut_of(strategies[t], table, plan.world).rows < 2)
-      continue;
-    room -= row_sum_bytes(config, table, local);
-  }
+  double room = whole_memory(options) -
+                common_bytes(config, plan.world, config.train.global_batch_size / plan.world);
   const ModelTypes types = model_types(config);
-  for (int t : plan.data_parallel) {
-    room -= replica_memory(config, config.model.tables[static_cast<size_t>(t)], plan.world, types);
+  for (const int t : plan.data_parallel) {
+    room -= replica_memory(config, table_of(config, t), plan.world, types);
   }
   return std::max(room, 0.0);
 }
@@ -128,7 +116,7 @@ double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& 
 /// ranks of least load.
 void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy strategy,
                  std::vector<Load>& loads, Plan& plan) {
-  const TableConfig& table = config.model.tables[static_cast<size_t>(t)];
+  const TableConfig& table = table_of(config, t);
   std::vector<Shard> shards = cut_table(table, t, cut_of(strategy, table, plan.world));
   std::vector<int> ranks(loads.size());
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -146,18 +134,6 @@ void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy
   }
 }
 
-/// If the batch is no multiple of the ranks, some have a sample more, and less room for shards.
-void add_samples(const RunConfig& config, int world, int ranks_per_unit, std::vector<Load>& loads) {
-  const int64_t batch = config.train.global_batch_size, few = batch / world;
-  if (batch % world == 0) return;
-  const double more = common_bytes(config, world, few + 1) - common_bytes(config, world, few);
-  for (size_t unit = 0; unit < loads.size(); ++unit) {
-    const int64_t first = static_cast<int64_t>(unit) * ranks_per_unit, end = first + ranks_per_unit;
-    const bool any = (batch * end / world - batch * first / world) > few * ranks_per_unit;
-    if (any) loads[unit].bytes += more;
-  }
-}
-
 /// Cuts shards whose rank is a node among the ranks of this node, which take turns if a shard has
 /// fewer parts.
 std::vector<Shard> parts_in_nodes(const RunConfig& config, const CostModel& cost,
@@ -166,15 +142,10 @@ std::vector<Shard> parts_in_nodes(const RunConfig& config, const CostModel& cost
   std::vector<int> next(static_cast<size_t>(cost.world()), 0);  // rank of each node
   const int on_node = cost.ranks_per_unit();
   for (const Shard& shard : shards) {
-    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
-    TableConfig piece = table;
-    piece.rows = shard.rows.size();
-    piece.dim = shard.columns.size();
+    const TableConfig& table = table_of(config, shard.table);
     int& at = next[static_cast<size_t>(shard.rank)];
-    for (Shard part : cut_table(piece, shard.table, cost.node_cut(table, piece.rows, piece.dim))) {
-      part.rows = {shard.rows.begin + part.rows.begin, shard.rows.begin + part.rows.end};
-      part.columns = {shard.columns.begin + part.columns.begin,
-                      shard.columns.begin + part.columns.end};
+    const Cut cut = cost.node_cut(table, shard.rows.size(), shard.columns.size());
+    for (Shard part : cut_shard(shard, cut)) {
       part.rank = shard.rank * on_node + at;
       at = (at + 1) % on_node;
       parts.push_back(part);
@@ -203,15 +174,13 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     if (strategies[t] == Strategy::kTable) open.push_back({table, MayBe::kWhole});
   }
   std::vector<Load> loads(static_cast<size_t>(cost.world()));
-  add_samples(config, world, unit, loads);
   for (size_t t = 0; t < strategies.size(); ++t) {
     if (!has_fixed_cut(strategies[t])) continue;
     place_fixed(config, cost, static_cast<int>(t), strategies[t], loads, plan);
   }
   const double common =
       common_bytes(config, world, config.train.global_batch_size / world) - library_bytes(config);
-  const Placement placement(config, cost, loads, open, common,
-                            shard_room(config, plan, options, cost, strategies));
+  const Placement placement(config, cost, loads, open, common, shard_room(config, plan, options));
   for (const Shard& shard : parts_in_nodes(config, cost, placement.shards())) {
     plan.shards.push_back(shard);
   }
@@ -221,29 +190,22 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
 }
 
 double fullest_rank(const RunConfig& config, const Plan& plan) {
-  double most = 0;
-  for (const RankMemory& memory : rank_memory(config, plan)) most = std::max(most, memory.total());
-  return most;
+  return std::ranges::max(rank_memory(config, plan), {}, &RankMemory::total).total();
 }
 
-/// Placement knows a rank's room only approximately, since each row shard of a table has its own
-/// messages. If the memory table shows that the fullest rank lacks some, the tables are placed
-/// again with that much less room.
+/// Placement knows a rank's room only approximately. If the memory table shows that the fullest
+/// rank lacks some, the tables are placed again with that much less room, as long as that helps.
 Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options, int unit) {
-  constexpr int kTrials = 4;
-  constexpr double kMargin = 1.0 / 1024;
   Plan plan = place_tables(config, world, options, unit);
   const double available = whole_memory(options);
   if (available <= 0) return plan;
   PlanOptions tighter = options;
-  double needed = fullest_rank(config, plan), lacking = needed - available;
-  for (int trial = 0; trial < kTrials && lacking > 0; ++trial) {
-    tighter.rank_memory_bytes -= lacking + kMargin * available;
-    if (tighter.rank_memory_bytes <= 0) break;
+  double needed = fullest_rank(config, plan);
+  while (needed > available && tighter.rank_memory_bytes > needed - available) {
+    tighter.rank_memory_bytes -= needed - available;
     Plan next = place_tables(config, world, tighter, unit);
     const double next_needed = fullest_rank(config, next);
-    lacking = next_needed - available;
-    if (next_needed >= needed) continue;
+    if (next_needed >= needed) break;
     plan = std::move(next);
     needed = next_needed;
   }
@@ -272,16 +234,12 @@ Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& opti
   return worse ? plan : over_both;
 }
 
-bool has_simulation(const RunConfig& config) {
-  const std::string& machine = config.sharding.machine;
-  return !machine.empty() && read_machine(machine).speed.products(config.train.precision) > 0;
-}
-
 /// Simulated seconds of a step. Those of the heaviest rank if the machine file says too little for
 /// that.
 double step_seconds(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
-  if (has_simulation(config)) return simulate_step(config, plan, options).step;
-  return heaviest_rank(config, plan, CostModel(config, plan.world, options));
+  const CostModel cost(config, plan.world, options);
+  const bool simulates = cost.speed().products(config.train.precision) > 0;
+  return simulates ? simulate_step(config, plan, options).step : heaviest_rank(config, plan, cost);
 }
 
 /// Whether all tables may be cut among the ranks of nodes, which are full.
@@ -308,13 +266,11 @@ Plan best_plan(const RunConfig& config, int world, const PlanOptions& options) {
     plans.push_back(plan_with_tiers(config, world, options, on_node));
   }
   if (plans.size() == 1) return std::move(plans.front());
-  const auto score = [&](const Plan& plan) {
-    return std::pair(!fits_memory(config, plan, options), step_seconds(config, plan, options));
-  };
   std::vector<std::pair<bool, double>> scores;
-  for (const Plan& plan : plans) scores.push_back(score(plan));
-  return std::move(
-      plans[static_cast<size_t>(std::min_element(scores.begin(), scores.end()) - scores.begin())]);
+  for (const Plan& plan : plans) {
+    scores.emplace_back(!fits_memory(config, plan, options), step_seconds(config, plan, options));
+  }
+  return std::move(plans[static_cast<size_t>(std::ranges::min_element(scores) - scores.begin())]);
 }
 
 }  // namespace

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <variant>
 
+#include "dlrm/core/partition.h"
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/traffic.h"
+#include "dlrm/wire/message_bytes.h"
 
 #include "exchange.h"
-#include "gpu_memory.h"
 #include "numbers.h"
 
 namespace dlrm {
@@ -17,37 +20,101 @@ namespace {
 /// Buffers of lists whose lengths depend on the ids have room for a quarter more.
 constexpr double kGrowth = 1.25;
 
-/// The vectors of a sample that the owner of some rows returns: for every bag, and for those that
-/// have an id there.
-struct ReturnedVectors {
-  double every = 0, listed = 0;
+/// Of GPUs, for any model: workspaces of products (32 MiB for each stream that runs them), code
+/// that is loaded when it is first called, descriptor lists, scratch whose size depends on no batch
+/// or table, and rounding by the pool.
+constexpr double kLibraryBytes = 512.0 * 1024 * 1024;
+
+constexpr double kPadding = 16;        // elements
+constexpr double kIdsALongRun = 64;    // at least
+constexpr double kBytesALongRun = 64;  // the run and its list entries
+
+/// Room for a list of so many ids or bags in cut rows, if its capacity recurs
+/// (embedding/list_capacities.h), and the buffer may have grown by a quarter. Capacities follow the
+/// longest of the first lists, one standard deviation above the mean.
+double gpu_list_room(double count) { return 1.25 * (count + 4 + 7 * std::sqrt(count)); }
+
+/// Room for ids and for bags.
+struct ListRoom {
+  double ids = 0, bags = 0;
 };
-
-ReturnedVectors returned_vectors(const RunConfig& config, const TableConfig& table, int64_t rows) {
-  ReturnedVectors vectors;
+ListRoom gpu_list_rooms(const RunConfig& config, const TableConfig& table, int64_t rows,
+                        int64_t samples, int sources) {
+  ListRoom room;
+  const double lists = real(std::clamp<int64_t>(samples, 1, sources)),
+               local = real(samples) / lists;
   for (const FeatureConfig& feature : table.features) {
-    const double share =
-        returned_share(config.routing.mode, feature.hotness, {0, rows}, table.rows);
-    (share < 1 ? vectors.listed : vectors.every) += share;
+    double ids = local * real(feature.hotness);
+    if (rows != table.rows) {
+      ids = gpu_list_room(ids * real(rows) / real(table.rows));
+    }
+    const bool lists_bags =
+        returns_only_non_empty_bags(config.routing.mode, feature.hotness, {0, rows}, table.rows);
+    room.ids += lists * ids;
+    room.bags += lists * (lists_bags ? std::min(ids, local) : local);
   }
-  return vectors;
+  return room;
 }
 
-double room_of(const ReturnedVectors& vectors, int64_t samples) {
-  return real(samples) * (vectors.every + kGrowth * vectors.listed);
+double in_flight(const RunConfig& config) { return config.batches_ahead() + 1; }
+
+/// Bytes of a key of the ids that are sorted. Keys count the rows of all tables.
+double gpu_key_bytes(const ModelConfig& model) {
+  double rows = 0;
+  for (const TableConfig& table : model.tables) {
+    rows += real(table.rows);
+    if (rows > real(std::numeric_limits<uint32_t>::max())) return 8;
+  }
+  return 4;
 }
 
-/// routed_bytes() of a CPU.
+/// Padding of weight rows to 16 elements, in all arrays that dense_bytes counts for a parameter.
+double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
+  const ModelConfig& model = config.model;
+  const InteractionCost interaction = model.interaction_cost();
+  const double rows =
+      sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + sum_of(model.top_mlp);
+  const double tensors =
+      2.0 * real(model.bottom_mlp.size() + model.top_mlp.size()) + real(interaction.tensors) + 1;
+  return kPadding * (rows + tensors) * bytes_a_parameter;
+}
+
+/// Padding of the rows of layers' outputs and gradients, and the masks of relu: one bit per output.
+double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
+  const ModelConfig& model = config.model;
+  const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
+  const double buffers = 2.0 * real(model.bottom_mlp.size() + model.top_mlp.size()) +
+                         real(model.interaction_cost().tensors) + 8;
+  const double masks = (sum_of(model.bottom_mlp) + sum_of(model.top_mlp)) / 8 +
+                       16.0 * real(model.bottom_mlp.size() + model.top_mlp.size());
+  return real(local_batch) * (kPadding * buffers * element + masks);
+}
+
+/// routed_bytes() of a GPU.
+double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                        int64_t samples, int sources, double key_bytes) {
+  const auto [ids, bags] = gpu_list_rooms(config, table, rows, samples, sources);
+  const double offsets = bags + real(table.features.size());
+  const double runs = 24, sorting = 3 * (key_bytes + 4);
+  const double long_run = 4.0 * real(table.dim) + 12.0 * std::ceil(real(table.dim) / 32);
+  return in_flight(config) * (12 * ids + 16 * offsets) + ids * (runs + sorting) +
+         ids / kIdsALongRun * 1.1 * (long_run + kBytesALongRun);
+}
+
+/// Room in a list of bags, of which there are `most` at most.
+double list_room(const RunConfig& config, double count, double most) {
+  return plans_for_gpu(config) ? std::min(gpu_list_room(count), most) : kGrowth * count;
+}
+
+/// routed_bytes() of a CPU. With *fixed* routing an owner receives the ids of all rows.
 double cpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                         int64_t samples) {
-  const ReturnedVectors vectors = returned_vectors(config, table, rows);
-  // With *fixed* routing an owner receives the ids of all rows.
   const bool all = config.routing.mode == RoutingMode::kFixed || rows == table.rows;
-  const double share = all ? 1.0 : kGrowth * real(rows) / real(table.rows);
-  const double ids = real(samples) * hotness_of(table) * share;
-  const double bags = (all ? 1.0 : kGrowth) * real(samples) * (vectors.every + vectors.listed);
-  const double in_flight = config.batches_ahead() + 1;
-  return in_flight * (16 * ids + 8 * (bags + 1)) + 40 * ids;
+  const double growth = all ? 1.0 : kGrowth, share = all ? 1.0 : real(rows) / real(table.rows);
+  const double ids = growth * real(samples) * hotness_of(table) * share;
+  const double bags =
+      growth * real(samples) * expected_vectors(config.routing.mode, table, {0, rows});
+  return in_flight(config) * (16 * ids + 8 * (bags + 1)) + 40 * ids;
 }
 
 /// The fp32 copies of x [b, in], w [out, in] and y [b, out] of the products of dense layers.
@@ -96,6 +163,11 @@ double state_bytes(OptimizerRule rule, int64_t rows, int64_t width) {
   return 4.0 * traits.state_count() * real(rows) * real(stride);
 }
 
+double held_bytes(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width) {
+  return row_bytes(table, rows, width) +
+         state_bytes(config.train.sparse_optimizer.type, rows, width);
+}
+
 double dense_bytes(const RunConfig& config) {
   const double state = 4.0 * traits_of(config.train.dense_optimizer.type).state_count();
   const double copies = config.train.precision == Precision::kBf16 ? 2 : 0;
@@ -135,28 +207,22 @@ double row_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t 
 
 double vector_room(const RunConfig& config, const TableConfig& table, int64_t rows,
                    int64_t local_batch) {
-  if (!plans_for_gpu(config)) return room_of(returned_vectors(config, table, rows), local_batch);
   double room = 0;
+  const double bags = real(local_batch);
   for (const FeatureConfig& feature : table.features) {
     const double share =
         returned_share(config.routing.mode, feature.hotness, {0, rows}, table.rows);
-    const double bags = share * real(local_batch);
-    room += share < 1 ? std::min(gpu_list_room(bags), real(local_batch)) : bags;
+    room += share < 1 ? list_room(config, share * bags, bags) : bags;
   }
   return room;
 }
 
 double vector_room_of_all(const RunConfig& config, const TableConfig& table, int64_t rows,
                           int world) {
-  const int64_t batch = config.train.global_batch_size;
-  if (!plans_for_gpu(config)) return vector_room(config, table, rows, batch);
-  const int64_t many = batch % world;  // ranks with one more sample
-  const double room = real(world - many) * vector_room(config, table, rows, batch / world);
-  return many == 0 ? room : room + real(many) * vector_room(config, table, rows, batch / world + 1);
-}
-
-WireConfig narrowest_types(const RunConfig& config, const TableConfig& table, DType gradient) {
-  return vector_types(config, table, table.rows, 2, gradient);
+  const int64_t few = config.train.global_batch_size / world;
+  const int64_t many = config.train.global_batch_size % world;  // ranks with one more sample
+  const double room = real(world - many) * vector_room(config, table, rows, few);
+  return many == 0 ? room : room + real(many) * vector_room(config, table, rows, few + 1);
 }
 
 double message_float_bytes(const WireConfig& wire) {
@@ -185,7 +251,7 @@ double summed_exchange_bytes(const RunConfig& config, const TableConfig& table, 
 }
 
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world) {
-  if (plans_for_gpu(config)) return gpu_replicated_bytes(table, world);
+  if (plans_for_gpu(config) && world == 1) return 0;
   const double local = real(largest_part(config.train.global_batch_size, world));
   if (!travels_by_pairs(config, table, world)) {
     return real(table.rows) * real(table.dim + 1) * 4.0;
@@ -193,6 +259,21 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
   const double unique =
       expected_unique_rows(table.rows, local * hotness_of(table), skew_of_ids(config));
   return unique * ((world + 1) * (8.0 + 4.0 * real(table.dim)) + world * 24.0);
+}
+
+double gpu_message_bytes(const RunConfig& config, const TableConfig& table) {
+  const double batch = real(config.train.global_batch_size);
+  return in_flight(config) * batch *
+         (real(wire_id_bytes(table.rows)) * hotness_of(table) + 4.0 * real(table.features.size()));
+}
+
+double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                            int64_t width, int world, bool ordered) {
+  if (!traits_of(config.train.sparse_optimizer.type).rowwise()) return 0;
+  if (width == table.dim) return 0;
+  const double orders = ordered ? 4 + 8 * in_flight(config) : 0;
+  return gpu_list_rooms(config, table, rows, config.train.global_batch_size, world).ids *
+         (4.0 * real(width) + 24 + orders);
 }
 
 ModelTypes model_types(const RunConfig& config) {
@@ -217,11 +298,14 @@ double returned_list_bytes(const RunConfig& config, const TableConfig& table, Ra
     }
     entries += plans_for_gpu(config) ? 1.0 : real(feature.hotness) * share;
   }
-  return (config.batches_ahead() + 1) * 8.0 * real(local_batch) * entries;
+  return in_flight(config) * 8.0 * real(local_batch) * entries;
 }
 
 double input_bytes(const RunConfig& config, int64_t local_batch) {
-  if (plans_for_gpu(config)) return gpu_input_bytes(config, local_batch);
+  if (plans_for_gpu(config)) {
+    return (in_flight(config) + 1) * real(local_batch) * 4.0 *
+           real(config.model.dense_features + 2);
+  }
   double sample = 4.0 * real(config.model.dense_features) + 8.0;  // with label and weight
   for (const TableConfig& table : config.model.tables) {
     sample += 8.0 * (hotness_of(table) + real(table.features.size()));
@@ -235,18 +319,19 @@ double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int6
       owner_exchange_bytes(config, table, rows, width, world, types.gradient) +
       routed_bytes(config, table, rows, config.train.global_batch_size, world, types.key_bytes);
   if (held) return cached_shard_bytes(config, table, rows, width, *held) + buffers;
-  return row_bytes(table, rows, width) +
-         state_bytes(config.train.sparse_optimizer.type, rows, width) + buffers;
+  return held_bytes(config, table, rows, width) + buffers;
 }
 
-double library_bytes(const RunConfig& config) {
-  return plans_for_gpu(config) ? kGpuLibraryBytes : 0;
+double library_bytes(const RunConfig& config) { return plans_for_gpu(config) ? kLibraryBytes : 0; }
+
+double least_common_bytes(const RunConfig& config, int64_t local_batch) {
+  return dense_bytes(config) + activation_bytes(config, local_batch) +
+         local_exchange_bytes(config, local_batch) + input_bytes(config, local_batch) +
+         library_bytes(config);
 }
 
 double common_bytes(const RunConfig& config, int world, int64_t local_batch) {
-  double bytes = dense_bytes(config) + activation_bytes(config, local_batch) +
-                 local_exchange_bytes(config, local_batch) + input_bytes(config, local_batch) +
-                 library_bytes(config);
+  double bytes = least_common_bytes(config, local_batch);
   const DType gradient = config.sent_types().backward;
   for (const TableConfig& table : config.model.tables) {
     if (pools_locally(table, table.rows, world)) continue;

@@ -10,7 +10,7 @@ namespace dlrm {
 /// Smaller tables stay resident: their rows are in the batches all the time.
 inline constexpr double kLeastCachedBytes = 0x1p20;
 
-/// True if the formulas for a GPU apply. gpu_memory.h has those that differ.
+/// True if the formulas for a GPU apply.
 bool plans_for_gpu(const RunConfig& config);
 
 /// True if gradients of a data-parallel table are sent as pairs. On a GPU all rows are sent.
@@ -21,6 +21,9 @@ double row_bytes(const TableConfig& table, int64_t rows, int64_t width);
 
 /// The optimizer state of these rows in fp32, padded in the same way.
 double state_bytes(OptimizerRule rule, int64_t rows, int64_t width);
+
+/// Both, of rows that are not cached.
+double held_bytes(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width);
 
 /// Weights, gradients (4 bytes each), state, and bf16 copies (2) of the dense parameters.
 double dense_bytes(const RunConfig& config);
@@ -45,10 +48,6 @@ double vector_room(const RunConfig& config, const TableConfig& table, int64_t ro
 double vector_room_of_all(const RunConfig& config, const TableConfig& table, int64_t rows,
                           int world);
 
-/// The types in which a table's vectors and gradients are sent if it is divided such that they need
-/// the fewest bytes.
-WireConfig narrowest_types(const RunConfig& config, const TableConfig& table, DType gradient);
-
 /// Memory of a float of a vector or of its gradient, which share a buffer: in the message, on the
 /// rank of the sample; and on the shard's owner, in fp32 or bf16, and again as sent if that is
 /// another type.
@@ -67,14 +66,26 @@ double summed_exchange_bytes(const RunConfig& config, const TableConfig& table, 
                              double part, double shards, DType gradient);
 
 /// Gradients of a data-parallel table: the own pairs, those of every rank and their segments, or
-/// [rows, dim + 1] floats.
+/// gradients by row and their flags, [rows, dim + 1] floats. None on one GPU.
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world);
+
+/// On a GPU, if devices exchange ids: the blocks of all ranks with a table's ids and the lengths of
+/// its bags, in the batches in flight.
+double gpu_message_bytes(const RunConfig& config, const TableConfig& table);
+
+/// On a GPU, of a row-wise rule on some of the columns: gradients by row, exchanged before the
+/// update. Of `ordered` rows also their orders.
+double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                            int64_t width, int world, bool ordered);
 
 /// The ids of `samples` samples of `sources` ranks in a table's `rows`, and their bags. Each of the
 /// batches in flight takes 16 bytes per id (as received and as used) and 8 per bag. All share 40
 /// per id: rows, bags and starts of segments, and the memory for sorting. With *fixed* routing ids
-/// of all rows count. With *exact* routing those of cut rows may be a quarter more. `key_bytes` are
-/// those of ModelTypes.
+/// of all rows count. With *exact* routing those of cut rows may be a quarter more.
+///
+/// On a GPU each batch takes 4 bytes per id as received, 8 as used, and 16 per offset. All share 24
+/// bytes of segments, the memory for sorting (keys and bags before, after and between), and the
+/// sums of long segments. `key_bytes` are those of ModelTypes.
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples, int sources, double key_bytes);
 
@@ -90,7 +101,8 @@ ModelTypes model_types(const RunConfig& config);
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
                            int64_t local_batch);
 
-/// Batches read ahead, and the batch in use.
+/// Batches read ahead, and the batch in use. On a GPU dense features, labels and weights of the
+/// batches in flight, for those read ahead are on the host.
 double input_bytes(const RunConfig& config, int64_t local_batch);
 
 /// On a GPU: memory that libraries take for any model.
@@ -101,8 +113,9 @@ double library_bytes(const RunConfig& config);
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, int world, const double* held, const ModelTypes& types);
 
-/// All memory that a rank of `local_batch` samples needs in addition to its shards, if no table is
-/// cut.
+/// Memory of a rank of `local_batch` samples that does not depend on the plan.
+double least_common_bytes(const RunConfig& config, int64_t local_batch);
+/// The same with messages: all memory that it needs in addition to its shards, if no table is cut.
 double common_bytes(const RunConfig& config, int world, int64_t local_batch);
 
 }  // namespace dlrm

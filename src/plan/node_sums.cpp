@@ -6,6 +6,8 @@
 
 #include "dlrm/plan/traffic.h"
 
+#include "numbers.h"
+
 namespace dlrm {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr double kWorthSum = 0.25;
 bool pays(const TableConfig& table, RoutingMode mode, const std::vector<Shard>& shards) {
   double vectors = 0;
   for (const Shard& shard : shards) vectors += expected_vectors(mode, table, shard.rows);
-  return node_sum_pays(table, vectors, static_cast<double>(shards.size()));
+  return node_sum_pays(table, vectors, real(shards.size()));
 }
 
 /// True if shards `a` and `b` of one plan have the same rows on the same rank.
@@ -26,7 +28,7 @@ bool same_slice(const Shard& a, const Shard& b) {
 }  // namespace
 
 bool node_sum_pays(const TableConfig& table, double vectors, double shards) {
-  const auto features = static_cast<double>(table.features.size());
+  const auto features = real(table.features.size());
   return shards > 1 && vectors - features > kWorthSum * (shards - 1) * features;
 }
 
@@ -74,16 +76,16 @@ std::vector<NodeSum> node_sums(const std::vector<TableConfig>& tables, RoutingMo
 NodeSumBytes node_sum_bytes(const RunConfig& config, const Plan& plan) {
   const auto ranks = static_cast<size_t>(plan.world);
   NodeSumBytes bytes{std::vector<double>(ranks), std::vector<double>(ranks)};
-  const auto batch = static_cast<double>(config.train.global_batch_size);
+  const auto batch = real(config.train.global_batch_size);
   for (const NodeSum& sum : node_sums(config.model.tables, config.routing.mode, plan)) {
-    const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
-    const double column = 4.0 * batch * static_cast<double>(table.features.size());
-    const auto width = static_cast<double>(sum.columns.size());
+    const TableConfig& table = table_of(config, sum.table);
+    const double column = 4.0 * batch * real(table.features.size());
+    const auto width = real(sum.columns.size());
     for (size_t i = 0; i < sum.shards.size(); ++i) {
       const auto rank = static_cast<size_t>(sum.shards[i].rank);
-      const auto own = static_cast<double>(sum.part(i).size());
+      const auto own = real(sum.part(i).size());
       bytes.partial[rank] += column * (width - own);
-      bytes.summed[rank] += column * own * static_cast<double>(sum.shards.size() - 1);
+      bytes.summed[rank] += column * own * real(sum.shards.size() - 1);
     }
   }
   return bytes;

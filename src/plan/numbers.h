@@ -1,7 +1,11 @@
 #pragma once
+#include <algorithm>
 #include <concepts>
+#include <cstdint>
 #include <numeric>
 #include <vector>
+
+#include "dlrm/config/run_config.h"
 
 namespace dlrm {
 
@@ -9,6 +13,15 @@ double real(std::integral auto value) { return static_cast<double>(value); }
 
 inline double sum_of(const std::vector<int64_t>& values) {
   return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
+}
+
+inline const TableConfig& table_of(const RunConfig& config, int table) {
+  return config.model.tables[static_cast<size_t>(table)];
+}
+
+/// True if it stands in the list, which is ascending.
+inline bool is_listed(const std::vector<int>& tables, int table) {
+  return std::binary_search(tables.begin(), tables.end(), table);
 }
 
 }  // namespace dlrm

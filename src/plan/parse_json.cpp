@@ -3,8 +3,17 @@
 #include <algorithm>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/file.h"
 
 namespace dlrm {
+
+std::string read_named(const std::string& path, size_t longest, const char* key, const char* what) {
+  try {
+    return read_text(path, longest);
+  } catch (const Error& error) {
+    throw usage_error("{}; {} must name a {}", error.what(), key, what);
+  }
+}
 
 nlohmann::json parse_json(const std::string& path, const std::string& text) {
   using nlohmann::json;

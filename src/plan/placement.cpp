@@ -6,6 +6,8 @@
 
 #include "dlrm/core/error.h"
 
+#include "numbers.h"
+
 namespace dlrm {
 namespace {
 
@@ -51,7 +53,7 @@ Placement::Placement(const RunConfig& config, const CostModel& cost, std::vector
     divisions_.add(table(i), tables_[i].may_be);
   }
   least_ = std::max(least_, divisions_.least_heaviest(other_));
-  even_ = std::max(even_, bytes / static_cast<double>(start_.size()));
+  even_ = std::max(even_, bytes / real(start_.size()));
   if (room_ < even_) room_ = kNoLimit;  // not all tables fit
 }
 
@@ -73,7 +75,7 @@ double Placement::share_of_parts(double mean) const {
     for (const Division& division : divisions_.cheapest(share / 2 * least_, share / 2 * even_)) {
       seconds += division.total;
     }
-    if (seconds > mean * static_cast<double>(start_.size())) break;
+    if (seconds > mean * real(start_.size())) break;
     share /= 2;
   }
   return share;
@@ -186,7 +188,7 @@ std::optional<std::vector<Shard>> Placement::within(const Limits& limits) const 
 
 std::vector<Shard> Placement::shards() const {
   if (tables_.empty()) return {};
-  const auto ranks = static_cast<double>(start_.size());
+  const auto ranks = real(start_.size());
   double bytes = 0;
   for (double uneven = 1; uneven < kUneven * ranks && bytes < room_; uneven *= kUneven) {
     const double even = uneven * (common_ + even_);

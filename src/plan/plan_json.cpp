@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include "dlrm/core/error.h"
-#include "dlrm/core/file.h"
 #include "dlrm/core/printable.h"
 #include "dlrm/plan/plan.h"
 
@@ -40,7 +39,11 @@ class PlanReader {
     if (!root.is_object()) throw usage_error("{}: must be an object with `shards`", path_);
     Plan plan;
     plan.world = world;
-    check_world(root, world);
+    const int planned = root.contains("world") ? integer(root["world"], "world") : world;
+    if (planned != world) {
+      throw usage_error("{}: world: the plan is for {} rank{}, this run has {}", path_, planned,
+                        planned == 1 ? "" : "s", world);
+    }
     const json& shards = member(root, "", "shards");
     if (!shards.is_array()) throw usage_error("{}: shards: must be a list", path_);
     for (size_t i = 0; i < shards.size(); ++i) {
@@ -48,30 +51,15 @@ class PlanReader {
     }
     plan.data_parallel = tables(root, "data_parallel");
     plan.host_replicas = tables(root, "data_parallel_host");
-    if (const auto machine = root.find("machine"); machine != root.end()) {
-      if (!machine->is_string()) throw usage_error("{}: machine: must be a text", path_);
-      plan.machine = machine->get<std::string>();
-    }
+    if (root.contains("machine")) plan.machine = text(root["machine"], "machine");
     if (root.contains("ranks_per_node")) {
-      const int64_t ranks = integer(root["ranks_per_node"], "ranks_per_node");
-      if (ranks < 0 || ranks > std::numeric_limits<int>::max()) {
-        throw usage_error("{}: ranks_per_node: {} is no number of ranks", path_, ranks);
-      }
-      plan.ranks_per_node = static_cast<int>(ranks);
+      plan.ranks_per_node = integer(root["ranks_per_node"], "ranks_per_node");
     }
     sort_plan(plan);
     return plan;
   }
 
  private:
-  void check_world(const json& root, int world) const {
-    if (!root.contains("world")) return;
-    const int64_t planned = integer(root["world"], "world");
-    if (planned == world) return;
-    throw usage_error("{}: world: the plan is for {} rank{}, this run has {}", path_, planned,
-                      planned == 1 ? "" : "s", world);
-  }
-
   std::vector<int> tables(const json& root, const char* key) const {
     std::vector<int> found;
     if (!root.contains(key)) return found;
@@ -83,14 +71,6 @@ class PlanReader {
     return found;
   }
 
-  MemoryTier tier(const json& object, const std::string& prefix) const {
-    const auto found = object.find("tier");
-    if (found == object.end() || *found == "device") return MemoryTier::kDevice;
-    if (*found == "host") return MemoryTier::kHost;
-    if (*found == "cached") return MemoryTier::kCached;
-    throw usage_error("{}: {}tier: must be \"host\", \"device\" or \"cached\"", path_, prefix);
-  }
-
   Shard shard(const json& object, const std::string& place) const {
     if (!object.is_object()) throw usage_error("{}: {}: must be an object", path_, place);
     const std::string prefix = place + ".";
@@ -98,12 +78,15 @@ class PlanReader {
     shard.table = table(member(object, prefix, "table"), prefix + "table");
     shard.rows = range(member(object, prefix, "rows"), prefix + "rows");
     shard.columns = range(member(object, prefix, "columns"), prefix + "columns");
-    const int64_t rank = integer(member(object, prefix, "rank"), prefix + "rank");
-    if (rank < 0 || rank > std::numeric_limits<int>::max()) {
-      throw usage_error("{}: {}rank: {} is no rank", path_, prefix, rank);
+    shard.rank = integer(member(object, prefix, "rank"), prefix + "rank");
+    const json tier = object.value("tier", json("device"));
+    if (tier == "host") {
+      shard.tier = MemoryTier::kHost;
+    } else if (tier == "cached") {
+      shard.tier = MemoryTier::kCached;
+    } else if (tier != "device") {
+      throw usage_error("{}: {}tier: must be \"host\", \"device\" or \"cached\"", path_, prefix);
     }
-    shard.rank = static_cast<int>(rank);
-    shard.tier = tier(object, prefix);
     return shard;
   }
 
@@ -113,28 +96,31 @@ class PlanReader {
     return *found;
   }
 
-  int table(const json& name, const std::string& place) const {
-    if (!name.is_string()) throw usage_error("{}: {}: must be a table's name", path_, place);
-    const auto found = index_.find(name.get<std::string>());
+  std::string text(const json& value, const std::string& place) const {
+    if (!value.is_string()) throw usage_error("{}: {}: must be a text", path_, place);
+    return value.get<std::string>();
+  }
+
+  int table(const json& value, const std::string& place) const {
+    const std::string name = text(value, place);
+    const auto found = index_.find(name);
     if (found != index_.end()) return found->second;
-    throw usage_error("{}: {}: the config has no table \"{}\"", path_, place,
-                      printable(name.get<std::string>(), 200));
+    throw usage_error("{}: {}: the config has no table \"{}\"", path_, place, printable(name, 200));
   }
 
   Range range(const json& pair, const std::string& place) const {
     if (!pair.is_array() || pair.size() != 2) {
       throw usage_error("{}: {}: must be [first, end]", path_, place);
     }
-    return {integer(pair[0], place), integer(pair[1], place)};
+    return {integer<int64_t>(pair[0], place), integer<int64_t>(pair[1], place)};
   }
 
-  int64_t integer(const json& value, const std::string& place) const {
-    const bool fits =
-        value.is_number_integer() &&
-        (!value.is_number_unsigned() ||
-         value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
-    if (!fits) throw usage_error("{}: {}: must be an integer", path_, place);
-    return value.get<int64_t>();
+  /// From 0 to the largest one of the type.
+  template <class Integer = int>
+  Integer integer(const json& value, const std::string& place) const {
+    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<Integer>::max());
+    if (value.is_number_unsigned() && value.get<uint64_t>() <= kMost) return value.get<Integer>();
+    throw usage_error("{}: {}: must be an integer from 0 to {}", path_, place, kMost);
   }
 
   const std::string& path_;
@@ -171,12 +157,7 @@ std::string to_json(const Plan& plan, const ModelConfig& model) {
 
 Plan read_plan(const std::string& path, const ModelConfig& model, int world) {
   constexpr size_t kLongestPlan = size_t{64} << 20;
-  std::string text;
-  try {
-    text = read_text(path, kLongestPlan);
-  } catch (const Error& error) {
-    throw usage_error("{}; sharding.plan must name a plan.json", error.what());
-  }
+  const std::string text = read_named(path, kLongestPlan, "sharding.plan", "plan.json");
   return parse_plan(text, path, model, world);
 }
 

@@ -40,18 +40,27 @@ std::pair<size_t, size_t> shards_of_rank(const Plan& plan, int rank) {
   return {first - begin, last - begin};
 }
 
-std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut) {
-  const int64_t row_parts = std::min<int64_t>(cut.rows, table.rows);
-  const int64_t column_parts = std::min<int64_t>(cut.columns, table.dim);
+std::vector<Shard> cut_shard(const Shard& shard, Cut cut) {
+  const int64_t row_parts = std::min<int64_t>(cut.rows, shard.rows.size());
+  const int64_t column_parts = std::min<int64_t>(cut.columns, shard.columns.size());
+  const auto part = [](Range range, int64_t i, int64_t parts) {
+    const Range own = part_of(range.size(), i, parts);
+    return Range{range.begin + own.begin, range.begin + own.end};
+  };
   std::vector<Shard> shards;
   shards.reserve(static_cast<size_t>(row_parts * column_parts));
   for (int64_t r = 0; r < row_parts; ++r) {
     for (int64_t c = 0; c < column_parts; ++c) {
-      shards.push_back(
-          {t, part_of(table.rows, r, row_parts), part_of(table.dim, c, column_parts), 0});
+      shards.push_back(shard);
+      shards.back().rows = part(shard.rows, r, row_parts);
+      shards.back().columns = part(shard.columns, c, column_parts);
     }
   }
   return shards;
+}
+
+std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut) {
+  return cut_shard({t, {0, table.rows}, {0, table.dim}, 0}, cut);
 }
 
 Cut cut_of(Strategy strategy, const TableConfig& table, int world) {

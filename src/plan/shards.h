@@ -23,8 +23,10 @@ void sort_plan(Plan& plan);
 /// The first of a rank's shards in a sorted plan, and the one after its last.
 std::pair<size_t, size_t> shards_of_rank(const Plan& plan, int rank);
 
-/// The parts of table `t`, rows first, then columns, all on rank 0. None is empty, because a cut is
-/// bounded by the table's rows and columns.
+/// The parts of a shard, rows first, then columns, all on its rank. None is empty, because a cut is
+/// bounded by the shard's rows and columns.
+std::vector<Shard> cut_shard(const Shard& shard, Cut cut);
+/// The same of table `t`, on rank 0.
 std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut);
 
 /// The cut for `world` ranks under a strategy other than auto and data_parallel. A grid is the

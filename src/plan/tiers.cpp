@@ -6,16 +6,14 @@
 #include "dlrm/plan/traffic.h"
 
 #include "memory.h"
+#include "numbers.h"
+#include "shards.h"
 
 namespace dlrm {
 namespace {
 
 MemoryTier asked_tier(const RunConfig& config, int table) {
-  return config.memory.tier_of(config.model.tables[static_cast<size_t>(table)].name);
-}
-
-bool is_cached(const RunConfig& config, int table) {
-  return is_cached(config, config.model.tables[static_cast<size_t>(table)]);
+  return config.memory.tier_of(table_of(config, table).name);
 }
 
 /// The tier of a resident table that results from the config's `asked` and a tier chosen before.
@@ -29,7 +27,7 @@ MemoryTier resolved(MemoryTier asked, MemoryTier so_far) {
 bool keep_cached(const RunConfig& config, Shard& shard) {
   const bool from_file =
       asked_tier(config, shard.table) == MemoryTier::kAuto && shard.tier == MemoryTier::kCached;
-  if (!from_file && !is_cached(config, shard.table)) return false;
+  if (!from_file && !is_cached(config, table_of(config, shard.table))) return false;
   shard.tier = MemoryTier::kCached;
   return true;
 }
@@ -42,7 +40,7 @@ void follow_config(const RunConfig& config, Plan& plan) {
   }
   std::vector<int> on_host;
   for (const int t : plan.data_parallel) {
-    const bool so_far = std::binary_search(plan.host_replicas.begin(), plan.host_replicas.end(), t);
+    const bool so_far = is_listed(plan.host_replicas, t);
     const MemoryTier tier =
         resolved(asked_tier(config, t), so_far ? MemoryTier::kHost : MemoryTier::kDevice);
     if (tier == MemoryTier::kHost) on_host.push_back(t);
@@ -60,18 +58,16 @@ struct Candidate {
 
 std::vector<Candidate> candidates_of(const RunConfig& config, int rank, Plan& plan) {
   std::vector<Candidate> candidates;
-  const auto first = std::partition_point(plan.shards.begin(), plan.shards.end(),
-                                          [&](const Shard& shard) { return shard.rank < rank; });
-  for (auto at = first; at != plan.shards.end() && at->rank == rank; ++at) {
-    Shard& shard = *at;
+  const auto [first, last] = shards_of_rank(plan, rank);
+  for (size_t i = first; i < last; ++i) {
+    Shard& shard = plan.shards[i];
     if (shard.tier != MemoryTier::kDevice) continue;
     if (asked_tier(config, shard.table) != MemoryTier::kAuto) continue;
-    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    const TableConfig& table = table_of(config, shard.table);
     const int64_t rows = shard.rows.size(), width = shard.columns.size();
-    const double bytes = row_bytes(table, rows, width) +
-                         state_bytes(config.train.sparse_optimizer.type, rows, width);
-    const double lookups = static_cast<double>(config.train.global_batch_size) * hotness_of(table) *
-                           static_cast<double>(rows) / static_cast<double>(table.rows);
+    const double bytes = held_bytes(config, table, rows, width);
+    const double lookups =
+        real(config.train.global_batch_size) * hotness_of(table) * real(rows) / real(table.rows);
     candidates.push_back({&shard, bytes, lookups});
   }
   return candidates;
@@ -83,11 +79,8 @@ double fill(std::vector<Candidate>& candidates, double room) {
   double gone = 0;
   for (Candidate& candidate : candidates) {
     candidate.stays = candidate.bytes <= room;
-    if (candidate.stays) {
-      room -= candidate.bytes;
-    } else {
-      gone += candidate.bytes;
-    }
+    if (candidate.stays) room -= candidate.bytes;
+    if (!candidate.stays) gone += candidate.bytes;
   }
   return gone;
 }

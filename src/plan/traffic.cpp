@@ -6,6 +6,8 @@
 #include "dlrm/wire/message_bytes.h"
 #include "dlrm/wire/sample_code.h"
 
+#include "numbers.h"
+
 namespace dlrm {
 namespace {
 
@@ -16,9 +18,7 @@ constexpr double kMostOfTheBags = 0.875;
 /// Codes are computed for this many samples if their number is not known.
 constexpr int64_t kManySamples = int64_t{1} << 20;
 
-double share_of(Range rows, int64_t table_rows) {
-  return static_cast<double>(rows.size()) / static_cast<double>(table_rows);
-}
+double share_of(Range rows, int64_t table_rows) { return real(rows.size()) / real(table_rows); }
 
 /// The expected share of bags of `ids` ids that have one in this share of the rows.
 double share_of_bags(double ids, double share) {
@@ -30,7 +30,7 @@ double share_of_bags(double ids, double share) {
 
 double hotness_of(const TableConfig& table) {
   double sum = 0;
-  for (const FeatureConfig& feature : table.features) sum += static_cast<double>(feature.hotness);
+  for (const FeatureConfig& feature : table.features) sum += real(feature.hotness);
   return sum;
 }
 
@@ -41,11 +41,11 @@ double expected_unique_rows(double rows, double lookups) {
 }
 
 double expected_unique_rows(int64_t rows, double lookups, double alpha) {
-  if (alpha == 0) return expected_unique_rows(static_cast<double>(rows), lookups);
+  if (alpha == 0) return expected_unique_rows(real(rows), lookups);
   // The share of ids below a row: ((row + 1)^g − 1) / ((rows + 1)^g − 1), g = 1 − alpha.
   const double g = 1 - alpha;
   const auto area = [&](int64_t row) {
-    const double log = std::log1p(static_cast<double>(row));
+    const double log = std::log1p(real(row));
     return g == 0 ? log : std::expm1(g * log) / g;
   };
   const double all = area(rows);
@@ -53,7 +53,7 @@ double expected_unique_rows(int64_t rows, double lookups, double alpha) {
   // Rows that are near to each other are about equally hot.
   for (int64_t begin = 0; begin < rows;) {
     const int64_t end = std::min(rows, begin + 1 + begin / 8);
-    const auto count = static_cast<double>(end - begin);
+    const auto count = real(end - begin);
     const double until = area(end);
     const double share = (until - before) / all / count;
     unique -= count * (share < 1 ? std::expm1(lookups * std::log1p(-share)) : -1.0);
@@ -67,34 +67,35 @@ double skew_of_ids(const RunConfig& config) {
   return config.data.source == DataKind::kSynthetic ? config.data.synthetic.alpha : 0;
 }
 
-double expected_head_bytes(const FeatureConfig& feature, Range rows, int64_t table_rows,
-                           int64_t samples) {
-  if (samples == 0) return 0;
-  if (rows.size() == table_rows) return static_cast<double>(group_header_bytes(feature.hotness));
-  const double ids = static_cast<double>(samples) * static_cast<double>(feature.hotness);
-  const double share = share_of(rows, table_rows);
-  const double any = share_of_bags(ids, share);
-  // A group without ids has no code. The others have this many ids on average.
-  const int64_t some = std::max<int64_t>(std::llround(ids * share / any), 1);
-  const int64_t bytes = group_header_bytes(some) + SampleCode(samples, some).bytes();
-  return (1 - any) * static_cast<double>(group_header_bytes(0)) + any * static_cast<double>(bytes);
+std::vector<char> sharded_tables(const std::vector<TableConfig>& tables, const Plan& plan) {
+  std::vector<char> sharded(tables.size(), 0);
+  for (const Shard& shard : plan.shards) sharded[static_cast<size_t>(shard.table)] = 1;
+  return sharded;
+}
+
+int64_t id_bytes_of(const std::vector<TableConfig>& tables, const Plan& plan) {
+  int64_t largest = 0;
+  for (const Shard& shard : plan.shards) {
+    largest = std::max(largest, tables[static_cast<size_t>(shard.table)].rows);
+  }
+  return wire_id_bytes(largest);
 }
 
 double id_bytes_per_sample(const TableConfig& table, Range rows) {
   const double share = share_of(rows, table.rows);
-  double bytes = static_cast<double>(wire_id_bytes(table.rows)) * hotness_of(table) * share;
+  double bytes = real(wire_id_bytes(table.rows)) * hotness_of(table) * share;
   if (rows.size() == table.rows) return bytes;
   for (const FeatureConfig& feature : table.features) {
-    const SampleCode code(kManySamples, std::llround(static_cast<double>(kManySamples) *
-                                                     static_cast<double>(feature.hotness) * share));
-    bytes += static_cast<double>(code.bytes()) / static_cast<double>(kManySamples);
+    const SampleCode code(kManySamples,
+                          std::llround(real(kManySamples) * real(feature.hotness) * share));
+    bytes += real(code.bytes()) / real(kManySamples);
   }
   return bytes;
 }
 
 double returned_share(RoutingMode mode, int64_t hotness, Range rows, int64_t table_rows) {
   if (mode == RoutingMode::kFixed || rows.size() == table_rows) return 1;
-  const double share = share_of_bags(static_cast<double>(hotness), share_of(rows, table_rows));
+  const double share = share_of_bags(real(hotness), share_of(rows, table_rows));
   return share < kMostOfTheBags ? share : 1;
 }
 
@@ -111,19 +112,20 @@ double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows) 
   return vectors;
 }
 
+double pair_bytes(const TableConfig& table) { return 8.0 + 4.0 * real(table.dim); }
+
 double replicated_pair_bytes(const TableConfig& table, double local_batch, int world) {
-  const double unique =
-      expected_unique_rows(static_cast<double>(table.rows), local_batch * hotness_of(table));
-  return (world - 1) * unique * (8.0 + 4.0 * static_cast<double>(table.dim));
+  const double unique = expected_unique_rows(real(table.rows), local_batch * hotness_of(table));
+  return (world - 1) * unique * pair_bytes(table);
 }
 
 double replicated_allreduce_bytes(const TableConfig& table, int world) {
-  const double bytes = static_cast<double>(table.rows) * static_cast<double>(table.dim + 1) * 4.0;
+  const double bytes = real(table.rows) * real(table.dim + 1) * 4.0;
   return 2.0 * (world - 1) / world * bytes;
 }
 
 bool replicates_by_pairs(const TableConfig& table, int64_t global_batch, int world) {
-  const double local = std::ceil(static_cast<double>(global_batch) / world);
+  const double local = std::ceil(real(global_batch) / world);
   return replicated_pair_bytes(table, local, world) < replicated_allreduce_bytes(table, world);
 }
 

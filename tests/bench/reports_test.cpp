@@ -32,9 +32,9 @@ SimulateResult prediction() {
   three.exposed = 0.015625;
   three.local_bytes = 3 * 0x1p20;
   three.network_bytes = 5.5 * 0x1p20;
-  three.stages = {{"lookup", 0.005, 0.003, 2, false}, {"exchange", 0.007, 0.006, -1, true}};
+  three.stages = {{"lookup", 0.005, 2, false}, {"exchange", 0.007, -1, true}};
   three.critical_path = {{"update", 1, 0.004}, {"exchange", -1, 0.008}};
-  result.points = {{1, alone, 1.5 * 0x1p30}, {3, three, 2.25 * 0x1p30, {50, 20, 3, 5}}};
+  result.points = {{1, alone, 1.5 * 0x1p30}, {3, three, 2.25 * 0x1p30}};
   return result;
 }
 
@@ -51,9 +51,8 @@ TEST(SimulatedSteps, AreWrittenWithAllTheirFigures) {
          "exchange_ms": {"total": 62.5, "exposed": 15.625, "hidden": 46.875},
          "exchanged_bytes": {"rank_within_node": 3145728.0, "node_with_others": 5767168.0},
          "memory_bytes": 2415919104.0,
-         "launches": {"kernels": 50, "library_calls": 20, "fills": 3, "collectives": 5},
-         "stages": [{"name": "lookup", "most_ms": 5.0, "mean_ms": 3.0, "rank": 2},
-                    {"name": "exchange", "most_ms": 7.0, "mean_ms": 6.0, "rank": -1}],
+         "stages": [{"name": "lookup", "most_ms": 5.0, "rank": 2},
+                    {"name": "exchange", "most_ms": 7.0, "rank": -1}],
          "critical_path": [{"stage": "update", "rank": 1, "ms": 4.0},
                            {"stage": "exchange", "rank": -1, "ms": 8.0}]}]})"));
 }
@@ -79,7 +78,6 @@ TimelineResult timeline() {
   result.machine.name = "a machine";
   result.machine.hash = "0123456789abcdef";
   result.counts = {{11, 22, 33, 44, 55, 66, 77}, {11, 23, 33, 45, 54, 60, 79}};
-  result.planned = {{10, 20, 3, 5}, {12, 20, 3, 5}};
   result.begin = 0.25;
   result.end = 0.75;
   result.exposed = 0.0625;
@@ -116,11 +114,7 @@ TEST(ATimeline, IsWrittenWithAllItsFigures) {
          "host_waits": 66, "host_polls": 77},
         {"kernels": 11, "library_calls": 23, "fills": 33, "copies": 45, "collectives": 54,
          "host_waits": 60, "host_polls": 79}],
-      "modelled": {
-        "step_ms": 500.0, "collectives_ms": 125.0, "exposed_ms": 62.5,
-        "launches": [
-          {"kernels": 10, "library_calls": 20, "fills": 3, "collectives": 5},
-          {"kernels": 12, "library_calls": 20, "fills": 3, "collectives": 5}]},
+      "modelled": {"step_ms": 500.0, "collectives_ms": 125.0, "exposed_ms": 62.5},
       "operations": [
         {"name": "embedding_forward", "step": 1, "stage": "lookup", "rank": 0, "streams": [4],
          "begin_ms": 125.0, "end_ms": 375.0},

@@ -74,8 +74,6 @@ TEST_P(PredictedPlans, AreThoseOfSimulatedSteps) {
   options.ranks = {2};
   const SimulateResult result = run_simulate(options);
   EXPECT_EQ(result.points[0].prediction.step, step());
-  const std::vector<StepLaunches> launches = step_launches(config_, routed_.plan);
-  EXPECT_EQ(result.points[0].launches.collectives, launches[0].collectives);
 }
 
 TEST_P(PredictedPlans, AreThoseComparedWithPublishedTimes) {
@@ -94,9 +92,6 @@ TEST_P(PredictedPlans, AreThoseOfTimelines) {
   options.rows = 64;
   const TimelineResult result = run_timeline(options);
   EXPECT_EQ(result.plan, routed_.plan);
-  const std::vector<StepLaunches> planned = step_launches(config_, routed_.plan);
-  EXPECT_EQ(result.planned[0].collectives, planned[0].collectives);
-  EXPECT_EQ(result.counts[0].collectives, planned[0].collectives);
 }
 #endif
 

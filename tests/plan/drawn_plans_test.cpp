@@ -60,7 +60,7 @@ void expect_sound(const RunConfig& config, const Plan& plan) {
       EXPECT_TRUE(std::isfinite(value) && value >= 0) << value;
     }
     sent += load.sent_bytes();
-    received += load.received_bytes;
+    received += load.received_bytes();
   }
   EXPECT_NEAR(sent, received, 1e-9 * sent + 1e-9);
 }

@@ -42,14 +42,12 @@ class EqualRanks : public ::testing::Test {
                              {"fp32_products_per_second", 1e12}};
 };
 
-TEST_F(EqualRanks, CountAsSoMany) {
+TEST_F(EqualRanks, AreNamedByTheFirstOfThem) {
   const double few = lookups({1, 1}).most, many = lookups({9, 9}).most;
   EXPECT_GT(many, 2 * few);
   const StepPrediction::Stage two = lookups({1, 9, 1, 9});
-  EXPECT_NEAR(two.mean, (few + many) / 2, 1e-6 * many);
   EXPECT_EQ(two.rank, 1);
   const StepPrediction::Stage one = lookups({1, 1, 1, 9});
-  EXPECT_NEAR(one.mean, (3 * few + many) / 4, 1e-6 * many);
   EXPECT_EQ(one.rank, 3);
 }
 

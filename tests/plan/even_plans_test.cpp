@@ -30,7 +30,7 @@ RunConfig config_named(const std::string& name, const std::vector<std::string>& 
 double most_memory(const std::string& name) {
   const bool has_few_parts = name == "bench/gpu/parity" || name == "single/cpu" ||
                              name.find("kaggle") != std::string::npos;
-  return has_few_parts ? 2.2 : 1.3;
+  return has_few_parts ? 2.3 : 1.3;
 }
 
 TEST(EvenPlans, OfConfigsReachTheGoalOnUpTo512Ranks) {

@@ -104,10 +104,6 @@ TEST(MachineFile, AnErrorNamesTheFileAndTheKey) {
     EXPECT_THAT(error_of(changed("memory", 1)), HasSubstr(key));
   }
   EXPECT_EQ(error_of(changed("name", 1)), "m.json: name: must be a text");
-  EXPECT_EQ(error_of(changed("sources", 1)), "m.json: sources: must be an object");
-  EXPECT_THAT(error_of(changed("sources", {{"name", "x"}})), HasSubstr("m.json: sources.name: "));
-  EXPECT_THAT(error_of(changed("sources", {{"line_bytes", 1}})),
-              HasSubstr("m.json: sources.line_bytes: "));
   EXPECT_EQ(error_of(json::array()), "m.json: must be an object");
   EXPECT_EQ(usage_error_of([] { parse_machine("{\n \"a\" 1}", "m.json"); }),
             "m.json:2:6: not JSON (byte 7)");

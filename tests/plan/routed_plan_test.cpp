@@ -135,7 +135,7 @@ TEST(RoutedPlan, WithoutASimulationTheHostsTimeDecides) {
   RunConfig config = one_of_three_cut();
   expect_choice(config, kFixed);
   EXPECT_EQ(mode_of(config, plan_for(config, kFixed, 2), kOneNode), kFixed);
-  EXPECT_THAT(make_routed_plan(config, 2, kOneNode).said, HasSubstr("hosts would take longer"));
+  EXPECT_THAT(make_routed_plan(config, 2, kOneNode).said, HasSubstr("estimated steps: fixed "));
   config.train.threads = 100;
   expect_choice(config, kExact);
   config.train.threads = 1;
@@ -147,22 +147,6 @@ TEST(RoutedPlan, WithoutASimulationTheHostsTimeDecides) {
   const TemporaryFile file(machine.dump());
   config.sharding.machine = file.path();
   expect_choice(config, kFixed);
-}
-
-TEST(RoutedPlan, WithoutASimulationFixedMayCostLittleMore) {
-  // Hosts would take long, but a part of the rows returns vectors of all bags.
-  RunConfig config = one_of_three_cut();
-  const auto half = [](Range rows, int rank) { return Shard{0, rows, {0, 64}, rank}; };
-  Plan rows{2,
-            {half({0, 15000}, 0),
-             {1, {0, 30000}, {0, 64}, 0},
-             half({15000, 30000}, 1),
-             {2, {0, 30000}, {0, 64}, 1}},
-            {}};
-  EXPECT_EQ(mode_of(config, rows, kOneNode), kExact);
-  config.model.tables[0].dim = config.model.tables[1].dim = config.model.tables[2].dim = 4;
-  for (Shard& shard : rows.shards) shard.columns = {0, 4};
-  EXPECT_EQ(mode_of(config, rows, kOneNode), kFixed);
 }
 
 TEST(RoutedPlan, FitsTheMemory) {

@@ -100,19 +100,6 @@ TEST_F(Simulation, OneCpuDoesOneThingAfterAnother) {
   EXPECT_EQ(p.exposed, 0);
 }
 
-TEST_F(Simulation, AStepOfOneCpuIsTheSumOfItsBytesAndProducts) {
-  json machine = slow_machine();
-  machine["device"] = "cpu";
-  machine["fp32_products_per_second"] = 1e-3;  // nothing else counts
-  for (const char* key : {"launch_seconds", "shard_seconds"}) machine.erase(key);
-  RunConfig config = dot_config();
-  const StepPrediction p = simulate(config, 1, machine);
-  // 13-64-16 without the gradient of the features, four vectors of 16, 22-64-1.
-  const double products = 3.0 * (13 * 64 + 64 * 16 + 22 * 64 + 64) - 13 * 64;
-  const double flops = 64 * (2 * products + 3 * 2 * 4 * 4 * 16);
-  EXPECT_NEAR(p.step, flops / 1e-3, 1e-6 * p.step);
-}
-
 /// A machine of which nothing takes time but what a test adds.
 json fast_cpu() {
   json machine = slow_machine();
@@ -194,17 +181,6 @@ TEST_F(Simulation, RanksBeyondTheProcessorsTakeTurns) {
   EXPECT_NEAR(simulate(config, 2, four_processors()).step, two, 1e-9);
 }
 
-TEST_F(Simulation, RatesOfRanksThatTookTurnsAreThoseOfAPartOfAProcessor) {
-  json machine = four_processors();
-  const double step = simulate(dot_config(), 2, machine).step;
-  machine["ranks_per_node"] = 16;
-  machine["threads_per_rank"] = 1;
-  machine["fp32_products_per_second"] = 1e6 / 8;
-  EXPECT_NEAR(simulate(dot_config(), 2, machine).step, step, 1e-9);
-  machine.erase("threads_per_rank");  // an equal part, at least one
-  EXPECT_NEAR(simulate(dot_config(), 2, machine).step, step, 1e-9);
-}
-
 TEST_F(Simulation, AProcessorDoesNothingElseWhileItReadsMemoryOrCopies) {
   json machine = fast_cpu();
   machine["processors_per_node"] = 1;
@@ -244,45 +220,6 @@ TEST_F(Simulation, ReadersMakeSamplesBesideTheStep) {
   EXPECT_NEAR(with(3, 4), alone, 1e-9);
   config.data.source = DataKind::kReplay;
   EXPECT_NEAR(with(1, 4), alone, 1e-9);
-}
-
-TEST_F(Simulation, ReadersTakeTurnsWithTheStepOnTheSameProcessors) {
-  RunConfig config = dot_config();
-  config.data.source = DataKind::kSynthetic;
-  json machine = four_processors();
-  const double alone = simulate(config, 2, machine).step;
-  const double samples_of_node = 64;
-  machine["draw_id_seconds"] = 1e-4 * alone;
-  const double drawn = samples_of_node * 6 * 1e-4 * alone / 4;  // on four processors
-  EXPECT_NEAR(simulate(config, 2, machine).step, alone + drawn, 1e-6 * alone);
-  EXPECT_GT(stage_of(simulate(config, 2, machine), "data").most, 0);
-}
-
-TEST_F(Simulation, ACpuReadsAndWritesTheOutputsOfALayerAgain) {
-  json machine = fast_cpu();
-  machine["memory_bytes_per_second"] = 1e6;
-  RunConfig config = dot_config();
-  config.model.bottom_mlp = {16};
-  config.model.top_mlp = {64, 1};
-  const auto top = [&] { return stage_of(simulate(config, 1, machine), "top").most; };
-  const double layers = 64 * (22 + 64) + 23 * 64 + 64 * (64 + 1) + 65;
-  EXPECT_NEAR(top(), 4 * (layers + 64 * 2 * 64) / 1e6, 1e-9);
-  const double before = stage_of(simulate(config, 1, machine), "backward").most;
-  config.model.top_mlp = {64, 64, 1};  // two products, a pass of four elements
-  EXPECT_NEAR(stage_of(simulate(config, 1, machine), "backward").most - before,
-              4 * (2 * (64 * (64 + 64) + 65 * 64) + 64 * 4 * 64) / 1e6, 1e-9);
-  machine["device"] = "cuda";
-  config.model.top_mlp = {64, 1};
-  EXPECT_NEAR(top(), 4 * layers / 1e6, 1e-9);
-}
-
-TEST_F(Simulation, OneRankCopiesNoVectors) {
-  json machine = slow_machine();
-  machine["device"] = "cpu";
-  machine["launch_seconds"] = 1e-12;
-  EXPECT_NEAR(stage_of(simulate(dot_config(), 1, machine), "return").most, 0, 1e-9);
-  EXPECT_NEAR(stage_of(simulate(dot_config(), 2, machine), "return").most, 32 * 48 * 4 * 2 / 1e9,
-              1e-9);  // 32 samples of 48 columns, read and written
 }
 
 TEST_F(Simulation, FasterMachinesAreNotSlower) {
@@ -416,13 +353,6 @@ TEST(StepWork, TheBusiestRankHasTheRowsThatAreLookedUp) {
   EXPECT_DOUBLE_EQ(work.ranks[owner].forward_bytes, 64 * 3 * 64 + 64 * 64);
   const double unique = expected_unique_rows(1000.0, 64 * 3);
   EXPECT_NEAR(work.ranks[owner].update_bytes, 64 * 3 * 64 + 2 * unique * (64 + 64) + 64 * 64, 1e-6);
-}
-
-TEST(StepWork, ACopyTakesTheTimeOfAShardOnEachRank) {
-  const RunConfig config = config_of({table("a", 1000, 16)}, 64, Strategy::kDataParallel);
-  for (const RankWork& rank : step_work(config, make_plan(config, 2, {}), {}).ranks) {
-    EXPECT_EQ(rank.shards, 1);
-  }
 }
 
 }  // namespace

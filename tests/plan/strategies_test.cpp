@@ -70,7 +70,7 @@ TEST_P(EveryStrategyAndWorld, SentBytesEqualReceivedBytes) {
   double received = 0;
   for (const RankLoad& load : rank_loads(config, make_plan(config, world))) {
     sent += load.sent_bytes();
-    received += load.received_bytes;
+    received += load.received_bytes();
   }
   EXPECT_NEAR(sent, received, 1e-9 * sent + 1e-9);
 }

@@ -73,12 +73,6 @@ TEST(Tiers, OptimizerStateCountsAsBytesOfARow) {
   EXPECT_THAT(chosen(config, with_room(config, 640000)), ElementsAre("rounded"));
 }
 
-TEST(Tiers, ASmallerTableFillsTheRoomThatIsLeft) {
-  const RunConfig config = on_gpu(
-      {table("a", 1000000, 16, {8}), table("b", 2000000, 16, {12}), table("c", 500000, 16, {1})});
-  EXPECT_THAT(chosen(config, with_room(config, 64 * 1.5e6)), ElementsAre("b"));
-}
-
 TEST(Tiers, TheFirstOfEqualTablesStaysOnTheDevice) {
   const RunConfig config =
       on_gpu({table("a", 1000, 16), table("b", 1000, 16), table("c", 1000, 16)});
@@ -96,11 +90,6 @@ TEST(Tiers, BytesDecideIfTheHostIsTooSmallOtherwise) {
       {table("a", 300000, 16, {9}), table("b", 310000, 16, {1}), table("c", 10000, 16, {1})});
   EXPECT_THAT(chosen(fits_otherwise, with_room(fits_otherwise, 64 * 320000, 64 * 305000)),
               ElementsAre("a"));
-}
-
-TEST(Tiers, LookupsDecideIfBytesDoNotHelp) {
-  const RunConfig config = on_gpu({table("a", 1000, 16, {1}), table("b", 1000, 16, {9})});
-  EXPECT_THAT(chosen(config, with_room(config, 64 * 1000, 64 * 999)), ElementsAre("a"));
 }
 
 TEST(Tiers, RowsThatTheConfigPutsOnTheHostTakeItsRoom) {
@@ -307,16 +296,6 @@ TEST(DescribeTiers, ARankWithTwoTooSmallMemoriesIsNamed) {
   EXPECT_FALSE(fits);
   EXPECT_THAT(text, HasSubstr("largest there: 'cold' (host)"));
   EXPECT_THAT(text, ::testing::ContainsRegex("would fit: [0-9]+ ranks"));
-}
-
-TEST(DescribeTiers, TheAdviceIsAutoIfTheConfigNamesOneMemory) {
-  RunConfig config = on_gpu(kThree);
-  const PlanOptions options = with_room(config, 64 * 1.5e6, 0x1p40);
-  config.memory.tier = MemoryTier::kDevice;
-  bool fits = true;
-  const std::string text = describe_memory(config, make_plan(config, 1, options), options, &fits);
-  EXPECT_FALSE(fits);
-  EXPECT_THAT(text, HasSubstr("would fit: memory.tier: auto"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -58,18 +59,13 @@ std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedR
 /// Whether the config caches the table. Small tables stay resident.
 bool is_cached(const RunConfig& config, const TableConfig& table);
 
-/// The part of a cached table that is in fast memory, if one rank had all tables.
-double cached_share(const RunConfig& config, const TableConfig& table);
+/// The part of each cached table that is in fast memory, if one rank had all tables. By name.
+std::map<std::string, double> cached_shares(const RunConfig& config);
 
 /// Memory of a rank for a cached shard of `rows` x `width` of which so much is in fast memory:
 /// `held` of its rows and state and, on a CPU, maps and what is in host memory of the slower tiers.
 double cached_shard_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                           int64_t width, double held);
-
-/// The memory in which a checkpoint sorts and reads the rows of such a shard on a CPU. The shards
-/// of a rank follow each other.
-double cached_checkpoint_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                               int64_t width, double held);
 
 /// An SSD store has a checksum for each part of so many bytes of its file.
 inline constexpr int64_t kSummedBytes = 1024;

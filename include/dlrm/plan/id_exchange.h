@@ -15,10 +15,7 @@ bool devices_may_exchange_ids(const RunConfig& config, int world);
 /// devices_exchange_ids() for a run of this config.
 bool devices_exchange_ids(const RunConfig& config, const Plan& plan);
 
-/// Bytes of a rank's block of ids for `samples` samples, if devices_exchange_ids(). Bags have the
-/// config's hotness.
-int64_t id_block_bytes(const std::vector<TableConfig>& tables, const Plan& plan, int64_t samples);
-/// Bytes of the sizes that a rank tells each other rank before.
-int64_t id_block_size_bytes(const std::vector<TableConfig>& tables, const Plan& plan);
+/// Ids of a sample that hosts route: those of data-parallel tables, if devices exchange the others.
+double ids_of_hosts(const RunConfig& config, const Plan& plan);
 
 }  // namespace dlrm

@@ -93,25 +93,30 @@ Plan parse_plan(const std::string& text, const std::string& name, const ModelCon
                 int world);
 
 /// The memory and traffic of a rank: bytes, and expected counts per step, computed from the config
-/// alone. The expectations are in plan/traffic.h, the sizes of messages in wire/message_bytes.h.
+/// alone (plan/traffic.h). Sizes of messages, their headers and padding are left out.
 struct RankLoad {
   int tables = 0;          ///< with a shard on this rank; data-parallel tables are not counted
   int shards = 0;          ///< on this rank; data-parallel tables are not counted
   double table_bytes = 0;  ///< rows and optimizer state, in either memory
   double other_bytes =
       0;  ///< dense parameters and state, activations, exchange buffers, routing queues
-  double lookups = 0;              ///< rows read for a global batch
-  double ids_sent_bytes = 0;       ///< routing, to other ranks
-  double pooled_sent_bytes = 0;    ///< forward, to other ranks
-  double gradient_sent_bytes = 0;  ///< backward, to other ranks
-  double replicated_bytes = 0;     ///< data-parallel tables' gradients, to other ranks
-  double received_bytes = 0;       ///< all of these kinds, from other ranks
+  double lookups = 0;  ///< rows read for a global batch
+  // To and from other ranks.
+  double ids_sent_bytes = 0, ids_received_bytes = 0;            ///< routing
+  double pooled_sent_bytes = 0, pooled_received_bytes = 0;      ///< forward
+  double gradient_sent_bytes = 0, gradient_received_bytes = 0;  ///< backward
+  /// Gradients of data-parallel tables.
+  double replicated_bytes = 0, replicated_received_bytes = 0;
   /// Parts of pooled_sent_bytes and gradient_sent_bytes: within the node, for its sums.
   double node_pooled_bytes = 0;
   double node_gradient_bytes = 0;
 
   double sent_bytes() const {
     return ids_sent_bytes + pooled_sent_bytes + gradient_sent_bytes + replicated_bytes;
+  }
+  double received_bytes() const {
+    return ids_received_bytes + pooled_received_bytes + gradient_received_bytes +
+           replicated_received_bytes;
   }
 };
 std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan);

@@ -23,8 +23,8 @@ struct RoutedPlan {
 /// If all ranks are on a node, and are at most 128, another mode is taken if it is better by 3 %,
 /// or fits the memory alone. Unless a plan is kept, *fixed* may come with a plan that is made for
 /// it. What is better is simulated if the machine file says enough for that, the hosts' routing
-/// included. Otherwise *fixed* is better if its heaviest rank costs at most 1.1 times that of
-/// *exact*, and less than the hosts' routing. Deterministic.
+/// included. Otherwise a step is as long as the heaviest rank costs or the hosts route, whichever
+/// is longer. Deterministic.
 RoutedPlan make_routed_plan(const RunConfig& config, int world, const PlanOptions& options,
                             const std::optional<Plan>& kept = std::nullopt);
 

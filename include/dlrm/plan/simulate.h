@@ -14,8 +14,7 @@ struct StepPrediction {
   struct Stage {
     std::string name;
     double most = 0;  ///< of the rank that takes longest; waiting is not counted
-    double mean = 0;
-    int rank = -1;  ///< that takes longest; -1: an exchange of all ranks
+    int rank = -1;    ///< that takes longest; -1: an exchange of all ranks
     bool exchange = false;
   };
   /// A part of the longest chain of tasks, each of which begins when the one before ends.

@@ -1,8 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/partition.h"
+#include "dlrm/plan/plan.h"
 
 /// The expected traffic of the embedding exchange in a step, and the choices that depend on it. Ids
 /// are taken as uniform over their table's rows unless a function has alpha, and every bag has its
@@ -24,16 +26,20 @@ double skew_of_ids(const RunConfig& config);
 
 // ---- Ids
 
-/// Expected bytes of the header and the code of a feature's group in a message of `samples` samples
-/// to the owner of these rows. The code is that of the ids' samples; only groups of cut rows have
-/// one.
-double expected_head_bytes(const FeatureConfig& feature, Range rows, int64_t table_rows,
-                           int64_t samples);
+/// By table: 1 if it has shards.
+std::vector<char> sharded_tables(const std::vector<TableConfig>& tables, const Plan& plan);
 
-/// Bytes of ids and codes that a sample sends to a shard, without headers and padding.
+/// Bytes of an id in messages: 4 if all sharded tables have at most 2^31 rows, otherwise 8.
+int64_t id_bytes_of(const std::vector<TableConfig>& tables, const Plan& plan);
+
+/// Expected bytes of ids that a sample sends to the owner of these rows, and if they are cut, of
+/// the code that says which bags have them. Headers and padding of messages are left out.
 double id_bytes_per_sample(const TableConfig& table, Range rows);
 
 // ---- Pooled vectors and their gradients
+
+/// True if bags are pooled in E, so that no vectors are sent: on one rank, if no rows are cut.
+bool pools_locally(const std::vector<TableConfig>& tables, const Plan& plan);
 
 /// True if the owner of these rows returns only the bags that have an id there: if less than 7/8 of
 /// all bags are expected to have one. With *fixed* routing every bag is returned, so that shapes
@@ -51,6 +57,9 @@ double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows);
 constexpr DType pooled_as(DType wire) { return wire == DType::kFloat16 ? DType::kFloat32 : wire; }
 
 // ---- Data-parallel tables
+
+/// Bytes of a row's number and its gradient.
+double pair_bytes(const TableConfig& table);
 
 /// One table's share of what a rank of `local_batch` samples sends as pairs of row and gradient.
 double replicated_pair_bytes(const TableConfig& table, double local_batch, int world);

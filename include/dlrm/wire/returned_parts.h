@@ -1,8 +1,16 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace dlrm {
+
+/// True if the owner of `columns` columns rounds vectors to bf16 that are sent in fp32 and rounded
+/// to a bf16 E: those that are no sums of several ranks, and are not divided. An even number of
+/// bf16 values ends where fp32 may begin.
+constexpr bool owner_rounds(bool has_all_rows, bool divides, int64_t columns) {
+  return has_all_rows && !divides && columns % 2 == 0;
+}
 
 /// What an owner looks up for a shard and returns of it, in columns per sample.
 struct ReturnedShard {

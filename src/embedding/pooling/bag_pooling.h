@@ -54,9 +54,6 @@ class BagPooling {
   virtual int64_t gradient_bytes() const = 0;  ///< sent to other ranks so far
 };
 
-/// True if LocalPooling serves the plan: one rank, and no table's rows are cut.
-bool pools_locally(const EmbeddingLayout& layout);
-
 /// For one rank that owns all rows. Bags are pooled in E itself, and gradients are read from dE.
 std::unique_ptr<BagPooling> make_local_pooling(const EmbeddingLayout& layout);
 

@@ -30,10 +30,6 @@ class LocalPooling final : public BagPooling {
 
 }  // namespace
 
-bool pools_locally(const EmbeddingLayout& layout) {
-  return layout.owners.size() == 1 && layout.rows_uncut();
-}
-
 std::unique_ptr<BagPooling> make_local_pooling(const EmbeddingLayout& layout) {
   return std::make_unique<LocalPooling>(layout);
 }

@@ -1,21 +1,10 @@
 #include "router.h"
 
-#include <algorithm>
-
 #include "dlrm/core/error.h"
-#include "dlrm/wire/message_bytes.h"
 
 #include "embedding/pooling/row_orders.h"
 
 namespace dlrm {
-
-int64_t id_bytes_of(const EmbeddingLayout& layout) {
-  int64_t largest = 0;
-  for (const FeaturePlace& place : layout.features) {
-    if (!place.replicated) largest = std::max(largest, place.rows);
-  }
-  return wire_id_bytes(largest);
-}
 
 int64_t offsets_of(const std::vector<int64_t>& bytes, std::vector<int64_t>& offsets) {
   offsets.resize(bytes.size());
@@ -30,7 +19,7 @@ int64_t offsets_of(const std::vector<int64_t>& bytes, std::vector<int64_t>& offs
 Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, int threads,
                RowPlacement* placement, Communicator* devices)
     : layout_(layout),
-      id_bytes_(id_bytes_of(layout)),
+      id_bytes_(layout.id_bytes),
       keeps_content_(placement == nullptr),  // a cache puts slots in the place of ids
       sizes_comm_(context.comm.duplicate()),
       messages_comm_(devices ? devices->duplicate() : context.comm.duplicate()),

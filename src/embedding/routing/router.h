@@ -149,9 +149,6 @@ inline void grow(std::vector<char>& buffer, int64_t bytes) {
   if (static_cast<int64_t>(buffer.size()) < bytes) buffer.resize(static_cast<size_t>(bytes));
 }
 
-/// Returns wire_id_bytes() of the largest sharded table.
-int64_t id_bytes_of(const EmbeddingLayout& layout);
-
 /// For one rank that owns all rows uncut. Ids are not sent, in either mode.
 std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads, RowPlacement* placement);

@@ -181,7 +181,10 @@ void choose_ordered(EmbeddingLayout& layout) {
 
 EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan,
                                  RoutingMode mode, bool lists_orders)
-    : owners(static_cast<size_t>(plan.world)), replicated(plan.data_parallel) {
+    : owners(static_cast<size_t>(plan.world)),
+      replicated(plan.data_parallel),
+      id_bytes(id_bytes_of(tables, plan)),
+      local(pools_locally(tables, plan)) {
   for (const TableConfig& table : tables) table_names.push_back(table.name);
   std::sort(replicated.begin(), replicated.end());
   for (const int t : replicated) {
@@ -226,13 +229,6 @@ bool EmbeddingLayout::orders_rows() const {
 bool EmbeddingLayout::sums_in_nodes() const {
   return std::any_of(owners.begin(), owners.end(),
                      [](const OwnerLayout& owner) { return !owner.sums.empty(); });
-}
-
-bool EmbeddingLayout::rows_uncut() const {
-  return std::all_of(owners.begin(), owners.end(), [](const OwnerLayout& owner) {
-    return std::all_of(owner.slices.begin(), owner.slices.end(),
-                       [](const Slice& slice) { return slice.all_rows; });
-  });
 }
 
 }  // namespace dlrm

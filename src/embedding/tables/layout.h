@@ -103,14 +103,14 @@ struct EmbeddingLayout {
   std::vector<MemoryKind> replica_kinds;  ///< of the replicated tables
   int64_t width = 0;                      ///< W
   int groups = 0;                         ///< of all owners
+  int64_t id_bytes = 8;                   ///< of an id in messages
+  bool local = false;                     ///< one rank has all rows uncut, and nothing is sent
 
   int features_of(int table) const {
     return first_feature[static_cast<size_t>(table) + 1] -
            first_feature[static_cast<size_t>(table)];
   }
   const OwnerLayout& owner(int rank) const { return owners[static_cast<size_t>(rank)]; }
-  /// True if every shard has all rows of its table.
-  bool rows_uncut() const;
   /// True if a rank has rows in a cached tier.
   bool caches_rows() const;
   /// True if a rank has an ordered slice.

@@ -24,9 +24,8 @@ std::vector<ReturnedShard> shards_of(const EmbeddingLayout& layout, const OwnerL
     shard.lookups += width * static_cast<double>(feature.hotness) *
                      static_cast<double>(slice.rows.size()) / static_cast<double>(feature.rows);
     shard.vectors += width;
-    // An even number of bf16 values ends where fp32 may begin.
     shard.rounds =
-        rounds && slice.all_rows && block.width % 2 == 0 && !divides(layout, slice.table);
+        rounds && owner_rounds(slice.all_rows, divides(layout, slice.table), block.width);
   }
   return shards;
 }

@@ -7,8 +7,7 @@
 
 namespace dlrm {
 
-/// The shards of each owner. `rounds`: vectors are sent in fp32 and then rounded to bf16, so their
-/// owners may round them: those that are no sums of several ranks, and are not divided.
+/// The shards of each owner. `rounds`: vectors are sent in fp32 and rounded to a bf16 E.
 std::vector<std::vector<ReturnedShard>> returned_shards(const EmbeddingLayout& layout, bool rounds);
 
 }  // namespace dlrm

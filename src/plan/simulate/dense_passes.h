@@ -15,9 +15,9 @@ class DensePasses {
   DensePasses(const StepWork& work, RankTasks& tasks) : work_(work), tasks_(tasks) {}
 
   /// Forward passes. The interaction's includes its products.
-  void bottom() { multiply("bottom", work_.dense.bottom, work_.launches.bottom); }
+  void bottom() { multiply("bottom", work_.dense.bottom); }
   void interact();
-  void top() { multiply("top", work_.dense.top, work_.launches.top); }
+  void top() { multiply("top", work_.dense.top); }
 
   /// Backward passes, of which the first one begins a step. Input gradients follow each other on
   /// the main lane. On a GPU weight gradients do not delay them, and those of several ranks are
@@ -39,23 +39,25 @@ class DensePasses {
   void finish_gradients();
 
  private:
-  void pass(const char* stage, const PassWork& pass, double launches);
+  struct Numbered {
+    const ProductWork* product;
+    size_t number;  ///< in forward order
+  };
+
+  void pass(const char* stage, const PassWork& pass);
   void elements(const char* stage, double of_a_sample);
-  void multiply(const char* stage, const std::vector<ProductWork>& products, double launches);
+  /// A product, or one of its two gradients.
+  Point product(const char* stage, RankTasks::Lane lane, const std::vector<Point>& after,
+                const ProductWork& product);
+  void multiply(const char* stage, const std::vector<ProductWork>& products);
   void multiply_back(const std::vector<ProductWork>& products, size_t first);
-  bool is_held(const ProductWork& product, size_t number) const;
+  bool is_held(const Numbered& product) const;
   void sum(size_t product, Point computed, Point after);
-  RankTasks::Demand demand(const ProductWork& product, size_t rank, double launches) const;
 
   const StepWork& work_;
   RankTasks& tasks_;
-  struct Held {
-    const ProductWork* product;
-    size_t number;
-  };
-
-  std::vector<Held> held_;
-  std::vector<Point> held_gradients_;  ///< of held_
+  std::vector<Numbered> held_;
+  Point held_gradient_ = -1;  ///< the last one
   std::vector<Point> gradients_;
   std::vector<Point> sums_;  ///< by bucket
 };

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "dlrm/core/error.h"
+
+#include "step_graph.h"
+#include "step_work.h"
 
 namespace dlrm {
 namespace {
@@ -14,7 +18,7 @@ constexpr int kSteps = 3;
 /// Tasks of the reported step in the order in which they were added.
 class Report {
  public:
-  Report(const RankTasks& tasks, const std::vector<EqualRanks>& ranks)
+  Report(const RankTasks& tasks, const std::vector<int>& ranks)
       : tasks_(tasks), run_(tasks.events()), ranks_(ranks) {}
 
   std::vector<StepPrediction::Stage> stages() const {
@@ -35,12 +39,6 @@ class Report {
       const auto most = std::max_element(seconds[i].begin(), seconds[i].end());
       stages[i].most = *most;
       if (!stages[i].exchange) stages[i].rank = number(static_cast<int>(most - seconds[i].begin()));
-      double sum = 0, count = 0;
-      for (size_t r = 0; r < ranks_.size(); ++r) {
-        sum += seconds[i][r] * ranks_[r].count;
-        count += ranks_[r].count;
-      }
-      stages[i].mean = sum / count;
     }
     return stages;
   }
@@ -65,7 +63,7 @@ class Report {
 
  private:
   int number(int simulated) const {
-    return simulated < 0 ? -1 : ranks_[static_cast<size_t>(simulated)].first;
+    return simulated < 0 ? -1 : ranks_[static_cast<size_t>(simulated)];
   }
   double duration(int task) const { return run_.end(task) - run_.begin(task); }
 
@@ -74,13 +72,13 @@ class Report {
     const auto found = std::find_if(stages.begin(), stages.end(),
                                     [&](const auto& stage) { return stage.name == label.stage; });
     const auto i = static_cast<size_t>(found - stages.begin());
-    if (found == stages.end()) stages.push_back({label.stage, 0, 0, -1, label.exchange});
+    if (found == stages.end()) stages.push_back({label.stage, 0, -1, label.exchange});
     return i;
   }
 
   const RankTasks& tasks_;
   const EventRun& run_;
-  const std::vector<EqualRanks>& ranks_;
+  const std::vector<int>& ranks_;
 };
 
 int last_of(const std::vector<int>& tasks, const EventRun& run) {
@@ -88,11 +86,11 @@ int last_of(const std::vector<int>& tasks, const EventRun& run) {
                            [&](int a, int b) { return run.end(a) < run.end(b); });
 }
 
-StepPrediction run_steps(const std::vector<EqualRanks>& ranks, RankTasks& tasks, StepTasks& steps) {
+StepPrediction run_steps(const std::vector<int>& ranks, RankTasks& tasks, const AddStep& add_step) {
   std::vector<RankTasks::Point> ends;
   for (int step = 0; step < kSteps; ++step) {
     tasks.begin_step();
-    steps.add_step();
+    add_step();
     ends.push_back(tasks.main());
   }
   tasks.run();
@@ -110,6 +108,22 @@ StepPrediction run_steps(const std::vector<EqualRanks>& ranks, RankTasks& tasks,
   return prediction;
 }
 
+/// Leaves one of the units of so many ranks that do the same work. Returns the ranks that are left.
+std::vector<int> merge_equal(size_t unit, std::vector<RankWork>& ranks) {
+  std::set<std::vector<RankWork>> known;
+  std::vector<int> numbers;
+  std::vector<RankWork> left;
+  for (size_t begin = 0; begin < ranks.size(); begin += unit) {
+    const size_t end = std::min(begin + unit, ranks.size());
+    const auto at = [&](size_t r) { return ranks.begin() + static_cast<std::ptrdiff_t>(r); };
+    if (!known.emplace(at(begin), at(end)).second) continue;
+    left.insert(left.end(), at(begin), at(end));
+    for (size_t r = begin; r < end; ++r) numbers.push_back(static_cast<int>(r));
+  }
+  ranks = std::move(left);
+  return numbers;
+}
+
 }  // namespace
 
 MachineSpeed without_exchanges(MachineSpeed speed) {
@@ -118,22 +132,21 @@ MachineSpeed without_exchanges(MachineSpeed speed) {
   return speed;
 }
 
-std::vector<EqualRanks> each_rank(int world) {
-  std::vector<EqualRanks> ranks(static_cast<size_t>(world));
-  for (int r = 0; r < world; ++r) ranks[static_cast<size_t>(r)].first = r;
-  return ranks;
-}
-
-StepPrediction predict_step(
-    const std::vector<EqualRanks>& ranks, const MachineSpeed& speed, double products,
-    const NodeShare& share,
-    const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps) {
+StepPrediction predict_step(const RunConfig& config, int world, const PlanOptions& options,
+                            const StepWork& work, const std::vector<int>& ranks,
+                            const std::function<AddStep(RankTasks& tasks)>& make_steps) {
+  const MachineSpeed speed = machine_speed(config);
+  const double products = products_per_second(config, speed);
+  const NodeShare share = node_share(config, world, options, speed);
   const auto run = [&](const MachineSpeed& at) {
     RankTasks tasks(static_cast<int>(ranks.size()), at, products, share);
-    return run_steps(ranks, tasks, *make_steps(tasks));
+    return run_steps(ranks, tasks, make_steps(tasks));
   };
   StepPrediction prediction = run(speed);
   prediction.exposed = std::max(prediction.step - run(without_exchanges(speed)).step, 0.0);
+  const ExchangeWork exchanged = work.exchanged();
+  prediction.local_bytes = exchanged.local_bytes;
+  prediction.network_bytes = exchanged.network_bytes;
   return prediction;
 }
 
@@ -149,6 +162,18 @@ double products_per_second(const RunConfig& config, const MachineSpeed& speed) {
   throw usage_error("{}: {}_products_per_second: missing; a simulation needs it",
                     config.sharding.machine,
                     config.train.precision == Precision::kBf16 ? "bf16" : "fp32");
+}
+
+StepPrediction simulate_step(const RunConfig& given, const Plan& plan, const PlanOptions& options) {
+  const RunConfig config = with_known_device(given, options);
+  const MachineSpeed speed = machine_speed(config);
+  StepWork work = step_work(config, plan, options);
+  const int unit =
+      shares_processors(speed) ? node_share(config, plan.world, options, speed).ranks : 1;
+  const std::vector<int> ranks = merge_equal(static_cast<size_t>(unit), work.ranks);
+  return predict_step(config, plan.world, options, work, ranks, [&](RankTasks& tasks) {
+    return [graph = StepGraph(work, tasks)]() mutable { graph.add_step(); };
+  });
 }
 
 }  // namespace dlrm

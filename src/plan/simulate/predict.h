@@ -1,6 +1,5 @@
 #pragma once
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "dlrm/plan/machine.h"
@@ -10,27 +9,15 @@
 
 namespace dlrm {
 
-/// Adds the tasks of steps, one step after another.
-class StepTasks {
- public:
-  virtual ~StepTasks() = default;
-  /// The last task of a rank's step is on its main lane.
-  virtual void add_step() = 0;
-};
+/// Adds the tasks of the next step. The last task of a rank's step is on its main lane.
+using AddStep = std::function<void()>;
 
-/// Ranks that do the same work on resources of their own, so that one of them is simulated.
-struct EqualRanks {
-  int first = 0;
-  int count = 1;
-};
-std::vector<EqualRanks> each_rank(int world);
-
-/// Runs a few steps and reports the last one. Then it runs them again without exchanges.
-/// `products` are a rank's FLOP/s. Task lists have a rank for each of `ranks`.
-StepPrediction predict_step(
-    const std::vector<EqualRanks>& ranks, const MachineSpeed& speed, double products,
-    const NodeShare& share,
-    const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps);
+/// Runs a few steps of `work` on the config's machine and reports the last one. Then it runs them
+/// again without exchanges. `ranks` are the numbers of the ranks that are simulated: ranks that do
+/// the same work on resources of their own are simulated once.
+StepPrediction predict_step(const RunConfig& config, int world, const PlanOptions& options,
+                            const StepWork& work, const std::vector<int>& ranks,
+                            const std::function<AddStep(RankTasks& tasks)>& make_steps);
 
 /// A machine whose exchanges take no time. Ranks still wait for each other.
 MachineSpeed without_exchanges(MachineSpeed speed);

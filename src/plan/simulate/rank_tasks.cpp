@@ -16,17 +16,10 @@ RankTasks::RankTasks(int ranks, const MachineSpeed& speed, double products, cons
   for (int& lane : exchange_lanes_) lane = run_.add_lane();
 }
 
-RankTasks::Point RankTasks::compute(const char* stage, Lane lane, const std::vector<Point>& after,
-                                    const std::function<Demand(size_t rank)>& demand) {
-  return add_for_ranks(stage, false, lane, after,
-                       [&](size_t r) { return resources_.compute(r, demand(r)); });
-}
-
 RankTasks::Point RankTasks::keep_busy(const char* stage, Lane lane, const std::vector<Point>& after,
                                       double threads,
                                       const std::function<double(size_t rank)>& seconds) {
-  return add_for_ranks(stage, false, lane, after,
-                       [&](size_t r) { return resources_.keep_busy(r, seconds(r), threads); });
+  return compute(stage, lane, after, [&](size_t r) { return busy(seconds(r), threads); });
 }
 
 RankTasks::Point RankTasks::start(const char* stage, ExchangeLane lane, const ExchangeWork& sent,
@@ -45,14 +38,12 @@ RankTasks::Point RankTasks::start(const char* stage, ExchangeLane lane, const Ex
 
 RankTasks::Point RankTasks::finish(const char* stage, const ExchangeWork& sent, Point started) {
   if (started < 0 || speed().gpu) return started;
-  const double seconds = sent.local_bytes / speed().local;
-  return add_for_ranks(stage, true, kMain, {started},
-                       [&](size_t r) { return resources_.keep_busy(r, seconds); });
+  const Demand copy = busy(sent.local_bytes / speed().local, 1);
+  return add_for_ranks({stage, 0, step_, true}, kMain, {started}, [&](size_t) { return copy; });
 }
 
-RankTasks::Point RankTasks::add_for_ranks(const char* stage, bool exchange, Lane lane,
-                                          const std::vector<Point>& after,
-                                          const std::function<EventRun::Work(size_t rank)>& work) {
+RankTasks::Point RankTasks::add_for_ranks(Label label, Lane lane, const std::vector<Point>& after,
+                                          const DemandOf& demand) {
   std::vector<int> tasks;
   tasks.reserve(lanes_.size());
   for (size_t r = 0; r < lanes_.size(); ++r) {
@@ -62,7 +53,8 @@ RankTasks::Point RankTasks::add_for_ranks(const char* stage, bool exchange, Lane
       const std::vector<int>& of = tasks_of(point);
       after_.push_back(of.size() == 1 ? of[0] : of[r]);
     }
-    tasks.push_back(add({stage, static_cast<int>(r), step_, exchange}, lanes_[r][lane], work(r)));
+    label.rank = static_cast<int>(r);
+    tasks.push_back(add(label, lanes_[r][lane], resources_.compute(r, demand(r))));
   }
   points_.push_back(std::move(tasks));
   const auto point = static_cast<Point>(points_.size()) - 1;

@@ -21,7 +21,6 @@ class RankTasks {
   /// A task of each rank, or one of all ranks, that others wait for. -1: nothing to wait for.
   using Point = int;
 
-  using Demand = dlrm::Demand;
   struct Label {
     const char* stage = "";
     int rank = -1;  ///< -1: all ranks, an exchange
@@ -36,10 +35,13 @@ class RankTasks {
   double threads() const { return resources_.threads(); }
 
   void begin_step() { ++step_; }
+  using DemandOf = std::function<Demand(size_t rank)>;
   /// An operation of every rank.
   Point compute(const char* stage, Lane lane, const std::vector<Point>& after,
-                const std::function<Demand(size_t rank)>& demand);
-  /// Keeps threads of every rank busy, `seconds` in all, and does nothing else.
+                const DemandOf& demand) {
+    return add_for_ranks({stage, 0, step_, false}, lane, after, demand);
+  }
+  /// Keeps so many threads of every rank busy for `seconds` in all.
   Point keep_busy(const char* stage, Lane lane, const std::vector<Point>& after, double threads,
                   const std::function<double(size_t rank)>& seconds);
   /// Begins when all ranks are ready. -1 if nothing is sent.
@@ -60,8 +62,11 @@ class RankTasks {
 
  private:
   int add(const Label& label, int lane, const EventRun::Work& work);
-  Point add_for_ranks(const char* stage, bool exchange, Lane lane, const std::vector<Point>& after,
-                      const std::function<EventRun::Work(size_t rank)>& work);
+  Point add_for_ranks(Label label, Lane lane, const std::vector<Point>& after,
+                      const DemandOf& demand);
+  static Demand busy(double seconds, double threads) {
+    return {.latency = seconds / threads, .launches = 0, .threads = threads};
+  }
 
   EventRun run_;
   const Resources resources_;

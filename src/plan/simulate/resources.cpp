@@ -52,26 +52,18 @@ Resources::Resources(EventRun& run, int ranks, const MachineSpeed& speed, double
 EventRun::Work Resources::compute(size_t rank, const Demand& demand) const {
   const double fetch = demand.bytes / speed_.memory;
   const double execute = demand.flops / products_ + demand.busy;
-  const double wait = demand.latency + demand.launches * speed_.launch;
+  const double launches = speed_.gpu ? demand.launches : std::min(demand.launches, 1.0);
+  const double wait = demand.latency + launches * speed_.launch;
   EventRun::Work work;
   if (!processors_.empty()) {
     const double seconds = std::max(fetch, execute) * share_.rank_time + wait * share_.thread_time;
-    work.uses[0] = {processors_of(rank), seconds, share_.threads};
+    work.uses[0] = {processors_of(rank), seconds,
+                    demand.threads > 0 ? demand.threads : share_.threads};
     return work;
   }
   work.latency = wait;
   work.uses[0] = {memories_[rank], fetch};
   work.uses[1] = {multipliers_[rank], execute};
-  return work;
-}
-
-EventRun::Work Resources::keep_busy(size_t rank, double seconds, double threads) const {
-  EventRun::Work work;
-  if (processors_.empty()) {
-    work.latency = seconds / threads;
-  } else {
-    work.uses[0] = {processors_of(rank), seconds * share_.thread_time / threads, threads};
-  }
   return work;
 }
 

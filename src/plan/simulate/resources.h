@@ -17,7 +17,8 @@ struct Demand {
   double flops = 0;
   double latency = 0;
   double busy = 0;      ///< seconds of processors that multiply nothing
-  double launches = 1;  ///< one after another
+  double launches = 1;  ///< of a GPU, one after another; on a CPU all are one
+  double threads = 0;   ///< of the rank that take part; 0: all of them
 };
 
 /// How the ranks of a node share its processors, those of a host if they compute on GPUs. Only if
@@ -51,10 +52,7 @@ class Resources {
   const MachineSpeed& speed() const { return speed_; }
   /// Threads of a rank, on a GPU those of its host.
   double threads() const { return share_.threads; }
-  /// By all threads of a rank.
   EventRun::Work compute(size_t rank, const Demand& demand) const;
-  /// By one thread that takes so long, or by `threads` of them.
-  EventRun::Work keep_busy(size_t rank, double seconds, double threads = 1) const;
   EventRun::Work exchange(const ExchangeWork& sent) const;
 
  private:

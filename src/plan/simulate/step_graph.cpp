@@ -43,7 +43,7 @@ StepGraph::Point StepGraph::route() {
           ? tasks_.keep_busy("route", RankTasks::kHost, after, tasks_.threads(),
                              [&](size_t r) { return work_.ranks[r].routed_ids * an_id; })
           : compute("route", RankTasks::kHost, after, [&](const RankWork& rank) {
-              return Demand{rank.route_bytes, 0, 0, rank.sent_ids * an_id};
+              return Demand{.bytes = rank.route_bytes, .busy = rank.sent_ids * an_id};
             });
   // Readers make the next batch meanwhile.
   if (work_.readers > 0) read_ = read(bucketed);
@@ -56,20 +56,21 @@ void StepGraph::forward(Point ids) {
   const Point looked_up =
       compute("lookup", RankTasks::kSide, {received, tasks_.main()}, [&](const RankWork& rank) {
         const MachineSpeed& speed = tasks_.speed();
-        return Demand{rank.forward_bytes, 0, rank.shards * shard,
-                      rank.received_ids * (speed.receive_id + speed.lookup_id),
-                      rank.lookup_launches};
+        return Demand{.bytes = rank.forward_bytes,
+                      .latency = rank.shards * shard,
+                      .busy = rank.received_ids * (speed.receive_id + speed.lookup_id),
+                      .launches = 5};
       });
   const Point summed = sum_in_nodes(RankTasks::kSide, looked_up, true);
   const Point sent = tasks_.start(kVectors, RankTasks::kVectors, work_.pooled, {summed});
   dense_.bottom();
   const Point arrived = tasks_.finish(kVectors, work_.pooled, sent);
   compute("return", RankTasks::kMain, {looked_up, arrived},
-          copies(&RankWork::received_bytes, work_.launches.returned));
+          [&](const RankWork& rank) { return copied(rank.received_bytes, 2); });
   dense_.interact();
   dense_.top();
-  loss_ = compute("loss", RankTasks::kMain, {},
-                  [&](const RankWork&) { return Demand{.launches = work_.launches.loss}; });
+  loss_ =
+      compute("loss", RankTasks::kMain, {}, [](const RankWork&) { return Demand{.launches = 3}; });
 }
 
 /// Partial vectors are copied to messages, exchanged in the node and added, or their gradients are
@@ -79,8 +80,7 @@ StepGraph::Point StepGraph::sum_in_nodes(RankTasks::Lane lane, Point after, bool
   if (work_.node_sums.empty()) return after;
   const auto copy = [&](Point ready, bool sent) {
     return compute("node sums", lane, {ready}, [&, sent](const RankWork& rank) {
-      const double bytes = 2 * (sent == forward ? rank.node_sent : rank.node_received);
-      return Demand{bytes, 0, 0, 0, work_.launches.node_sums};
+      return Demand{2 * (sent == forward ? rank.node_sent : rank.node_received)};
     });
   };
   const Point packed = copy(after, true);
@@ -94,11 +94,11 @@ void StepGraph::backward() {
   dense_.top_back();
   dense_.interact_back();
   const Point packed = compute("backward", RankTasks::kMain, {},
-                               copies(&RankWork::packed_bytes, work_.launches.sent_gradients));
+                               [&](const RankWork& rank) { return copied(rank.packed_bytes, 1); });
   gradients_ = tasks_.start(kGradients, RankTasks::kVectors, work_.gradients, {packed});
   if (work_.sums_copies()) {
     compute("backward", RankTasks::kMain, {}, [&](const RankWork& rank) {
-      return Demand{rank.copy_gradient_bytes, 0, 0, 0, work_.launches.copy_gradients};
+      return Demand{.bytes = rank.copy_gradient_bytes, .launches = 2};
     });
   }
   copies_ = tasks_.start(kCopies, RankTasks::kSums, work_.replicas, {tasks_.main()});
@@ -112,7 +112,7 @@ void StepGraph::update() {
   if (rows_first) update_rows({dense_.first_sum()});
   dense_.finish_gradients();
   compute("update", RankTasks::kMain, {}, [&](const RankWork&) {
-    return Demand{work_.dense.update_bytes, 0, 0, 0, work_.launches.update_dense};
+    return Demand{.bytes = work_.dense.update_bytes, .launches = 3};
   });
   if (!rows_first) update_rows({});
 }
@@ -124,20 +124,21 @@ void StepGraph::update_rows(std::vector<Point> after) {
   dense_.held_sums(gradients);
   after.insert(after.end(), {sorted_, gradients});
   compute("update", RankTasks::kMain, after, [&](const RankWork& rank) {
-    return Demand{rank.shard_updates(work_.sums_copies()), 0, rank.shards * shard,
-                  rank.received_ids * tasks_.speed().update_id, rank.update_launches};
+    return Demand{.bytes = rank.shard_updates(work_.sums_copies()),
+                  .latency = rank.shards * shard,
+                  .busy = rank.received_ids * tasks_.speed().update_id,
+                  .launches = 4};
   });
   if (!work_.sums_copies()) return;
   const Point copies =
       work_.joins_copies ? dense_.last_sum() : tasks_.finish(kCopies, work_.replicas, copies_);
-  compute("update", RankTasks::kMain, {copies}, [&](const RankWork& rank) {
-    return Demand{rank.copy_update_bytes, 0, 0, 0, work_.launches.update_copies};
-  });
+  compute("update", RankTasks::kMain, {copies},
+          [](const RankWork& rank) { return Demand{rank.copy_update_bytes}; });
 }
 
 StepGraph::Point StepGraph::sort() {
   return compute("sort", RankTasks::kSide, {tasks_.main()}, [](const RankWork& rank) {
-    return Demand{rank.sort_bytes, 0, 0, 0, rank.sort_launches};
+    return Demand{.bytes = rank.sort_bytes, .launches = 7};
   });
 }
 

@@ -3,21 +3,21 @@
 #include <vector>
 
 #include "dense_passes.h"
-#include "predict.h"
 #include "rank_tasks.h"
 #include "step_work.h"
 
 namespace dlrm {
 
 /// Adds the tasks of a training step in the order in which TrainingStep makes them
-/// (docs/architecture.md). Lookups and sorts are on the side lane.
-class StepGraph final : public StepTasks {
+/// (docs/architecture.md). Lookups and sorts are on the side lane. A task of a GPU stands
+/// for a few launches, about as many as the emulator counts.
+class StepGraph {
  public:
   /// The arguments must outlive the graph.
   StepGraph(const StepWork& work, RankTasks& tasks)
       : work_(work), tasks_(tasks), dense_(work, tasks) {}
 
-  void add_step() override;
+  void add_step();
 
  private:
   using Point = RankTasks::Point;
@@ -31,12 +31,9 @@ class StepGraph final : public StepTasks {
   void update_rows(std::vector<Point> after);
   Point sort();
 
-  /// Between messages and E. If nothing is sent, lookups write E.
-  auto copies(double RankWork::*bytes, double launches) const {
-    const bool sends = !work_.pooled.empty();
-    return [sends, bytes, launches](const RankWork& rank) {
-      return RankTasks::Demand{sends ? rank.*bytes : 0, 0, 0, 0, launches};
-    };
+  /// Vectors, or their gradients, between messages and E. If nothing is sent, lookups write E.
+  Demand copied(double bytes, double launches) const {
+    return {.bytes = work_.pooled.empty() ? 0 : bytes, .launches = launches};
   }
 
   /// compute() with a demand that depends on the rank's work.

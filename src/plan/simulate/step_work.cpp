@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "dlrm/plan/id_exchange.h"
-#include "dlrm/plan/launches.h"
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/gradient_buckets.h"
 #include "dlrm/wire/message_bytes.h"
 
 #include "cost.h"
 #include "exchange.h"
+#include "numbers.h"
 
 namespace dlrm {
 namespace {
@@ -19,27 +19,6 @@ namespace {
 /// The part of MachineSpeed::routing_bytes_per_id that the rank of the samples moves; the rank of
 /// the rows receives and sorts ids: four passes that read and write 16 bytes.
 constexpr double kRequesterPart = 32.0 / 160.0;
-
-/// Shards of the same table and shape do the same work.
-class ShardWorks {
- public:
-  ShardWorks(const RunConfig& config, const CostModel& cost) : config_(config), cost_(cost) {}
-
-  const TableWork& of(const Shard& shard) {
-    const std::pair key{shard.table, std::pair{shard.rows.size(), shard.columns.size()}};
-    const auto [found, is_new] = known_.try_emplace(key);
-    if (is_new) {
-      found->second = cost_.shard_work(config_.model.tables[static_cast<size_t>(shard.table)],
-                                       shard.rows.size(), shard.columns.size());
-    }
-    return found->second;
-  }
-
- private:
-  const RunConfig& config_;
-  const CostModel& cost_;
-  std::map<std::pair<int, std::pair<int64_t, int64_t>>, TableWork> known_;
-};
 
 void add_table(const TableWork& work, const CostModel& cost, RankWork& rank) {
   rank.received_ids += work.lookups;
@@ -52,41 +31,42 @@ void add_selections(const RunConfig& config, const Plan& plan, std::vector<RankW
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     if (shares_ids(plan, i)) continue;
     const TableConfig& table = config.model.tables[static_cast<size_t>(plan.shards[i].table)];
-    const double ids = static_cast<double>(config.train.global_batch_size) * hotness_of(table);
+    const double ids = real(config.train.global_batch_size) * hotness_of(table);
     ranks[static_cast<size_t>(plan.shards[i].rank)].forward_bytes +=
-        2 * ids * static_cast<double>(wire_id_bytes(table.rows));
+        2 * ids * real(wire_id_bytes(table.rows));
   }
 }
 
 std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const CostModel& cost) {
   std::vector<RankWork> ranks(static_cast<size_t>(plan.world));
-  ShardWorks works(config, cost);
+  std::map<std::tuple<int, int64_t, int64_t>, TableWork> known;  // by table and shape
   for (const Shard& shard : plan.shards) {
     RankWork& rank = ranks[static_cast<size_t>(shard.rank)];
     rank.shards += 1;
-    const TableWork& own = works.of(shard);
+    const int64_t rows = shard.rows.size(), width = shard.columns.size();
+    const auto [found, is_new] = known.try_emplace({shard.table, rows, width});
+    const TableWork& own = found->second;
+    if (is_new) found->second = cost.shard_work(table_of(config, shard.table), rows, width);
     add_table(own, cost, rank);
     rank.update_bytes += own.read_gradient_bytes() + own.updated_row_bytes();
   }
-  const double ids = config.model.lookups_per_sample();
-  double host_ids = ids;
-  if (devices_exchange_ids(config, plan)) {
-    host_ids = 0;
-    for (const int t : plan.data_parallel) {
-      host_ids += hotness_of(config.model.tables[static_cast<size_t>(t)]);
-    }
-    add_selections(config, plan, ranks);
-  }
+  const WireConfig sent = config.sent_types();
+  const double element = real(size_of(config.compute_type()));
+  const double ids = config.model.lookups_per_sample(), host_ids = ids_of_hosts(config, plan);
+  if (devices_exchange_ids(config, plan)) add_selections(config, plan, ranks);
   for (int r = 0; r < plan.world; ++r) {
     RankWork& rank = ranks[static_cast<size_t>(r)];
     const Range local = part_of(config.train.global_batch_size, r, plan.world);
-    rank.samples = static_cast<double>(local.size());
+    rank.samples = real(local.size());
     rank.sent_ids = ids * rank.samples;
     rank.routed_ids = host_ids * rank.samples;
+    const double columns = rank.samples * real(config.model.embedding_width());
+    rank.received_bytes = columns * (element + real(size_of(sent.forward)));
+    rank.packed_bytes = columns * (element + real(size_of(sent.backward)));
     rank.route_bytes = kRequesterPart * cost.speed().routing_bytes_per_id * rank.sent_ids;
   }
   for (const int t : plan.data_parallel) {
-    const TableWork work = cost.replica_work(config.model.tables[static_cast<size_t>(t)]);
+    const TableWork work = cost.replica_work(table_of(config, t));
     for (RankWork& rank : ranks) {
       rank.shards += 1;
       add_table(work, cost, rank);
@@ -97,48 +77,12 @@ std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const 
   return ranks;
 }
 
-double mean(const StepLaunches& launches, size_t tasks) {
-  return tasks > 0 ? static_cast<double>(launches.launches()) / static_cast<double>(tasks) : 0;
-}
-
-/// Shares the launches of a GPU's stages out among their tasks.
-void add_launches(const RunConfig& config, const Plan& plan, StepWork& work) {
-  const std::vector<StageLaunches> launches = stage_launches(config, plan);
-  for (size_t r = 0; r < launches.size(); ++r) {
-    RankWork& rank = work.ranks[r];
-    rank.lookup_launches = launches[r].ids.launches() + launches[r].lookup.launches();
-    rank.sort_launches = launches[r].sort.launches();
-    rank.update_launches = launches[r].update_rows.launches();
-  }
-  const StageLaunches& all = launches.front();
-  const DenseWork& dense = work.dense;
-  size_t weights = 0, inputs = 1;
-  for (const auto* products : {&dense.bottom, &dense.interaction, &dense.top}) {
-    weights += products->size();
-    for (const ProductWork& product : *products) inputs += product.input_gradient ? 1 : 0;
-  }
-  TaskLaunches& of = work.launches;
-  of.bottom = mean(all.bottom, dense.bottom.size());
-  of.interact = mean(all.interact, dense.interaction.size() + 1);
-  of.top = mean(all.top, dense.top.size());
-  of.input_gradients = mean(all.input_gradients, inputs);
-  of.weight_gradients = mean(all.weight_gradients, weights);
-  of.returned = mean(all.returned, 1);
-  of.sent_gradients = mean(all.sent_gradients, 1);
-  of.loss = mean(all.loss, 1);
-  of.copy_gradients = mean(all.copy_gradients, 1);
-  of.update_copies = mean(all.update_copies, 1);
-  of.update_dense = mean(all.update_dense, 1);
-  of.sums = 0;
-  of.node_sums = mean(all.node_sums, 4);
-}
-
 }  // namespace
 
 ExchangeWork all_to_all(const std::vector<double>& bytes_of_rank, int ranks_per_node) {
   const auto world = static_cast<int>(bytes_of_rank.size());
   const int on_node = std::min(world, ranks_per_node);
-  const double local = static_cast<double>(on_node - 1) / std::max(world - 1, 1);
+  const double local = real(on_node - 1) / std::max(world - 1, 1);
   ExchangeWork work;
   double node = 0;
   for (int r = 0; r < world; ++r) {
@@ -164,7 +108,6 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
   StepWork work;
   work.ranks = ranks_of(config, plan, cost);
   work.dense = dense_work(config, cost.speed().gpu);
-  if (cost.speed().gpu) add_launches(config, plan, work);
   work.batches_ahead = config.batches_ahead();
   work.draws_samples = config.data.source == DataKind::kSynthetic;
   work.readers = std::min(config.data.workers, config.data.prefetch);
@@ -172,23 +115,17 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
     work.buckets.push_back(all_reduce(bytes, plan.world, on_node));
   }
   std::vector<double> ids, pooled, gradients, replicas;
-  const std::vector<RankLoad> loads = rank_loads(config, plan);
-  const std::vector<ExchangedBytes> exchanged = exchanged_bytes(config, plan);
-  for (size_t rank = 0; rank < loads.size(); ++rank) {
-    const RankLoad& load = loads[rank];
-    work.ranks[rank].node_sent = load.node_pooled_bytes;
-    work.ranks[rank].node_received = load.node_gradient_bytes;
-    work.node_sums.local_bytes =
-        std::max({work.node_sums.local_bytes, load.node_pooled_bytes, load.node_gradient_bytes});
-    const ExchangedBytes& own = exchanged[rank];
-    pooled.push_back(std::max(own.vectors_sent, own.vectors_received));
-    // With sums of squares of row-wise rules.
-    const double sent_gradients = load.gradient_sent_bytes - load.node_gradient_bytes;
-    gradients.push_back(std::max(sent_gradients, own.gradients_received));
+  for (const RankLoad& load : rank_loads(config, plan)) {
+    RankWork& rank = work.ranks[ids.size()];
+    const double sums = load.node_pooled_bytes, back = load.node_gradient_bytes;
+    rank.node_sent = sums;
+    rank.node_received = back;
+    work.node_sums.local_bytes = std::max({work.node_sums.local_bytes, sums, back});
+    ids.push_back(std::max(load.ids_sent_bytes, load.ids_received_bytes));
+    pooled.push_back(std::max(load.pooled_sent_bytes - sums, load.pooled_received_bytes - back));
+    gradients.push_back(
+        std::max(load.gradient_sent_bytes - back, load.gradient_received_bytes - sums));
     replicas.push_back(load.replicated_bytes);
-    ids.push_back(std::max(own.ids_sent, own.ids_received));
-    work.ranks[rank].received_bytes = own.vector_copies;
-    work.ranks[rank].packed_bytes = own.gradient_copies;
   }
   work.ids = all_to_all(ids, on_node);
   work.pooled = all_to_all(pooled, on_node);
@@ -197,9 +134,7 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
   work.joins_copies = !work.replicas.empty() && cost.speed().gpu &&
                       joins_last_bucket(work.buckets.size(), config.train.wire.dense);
   if (work.joins_copies) {
-    work.buckets.back().local_bytes += work.replicas.local_bytes;
-    work.buckets.back().network_bytes += work.replicas.network_bytes;
-    work.joined = work.replicas;
+    work.buckets.back() += work.replicas;
     work.replicas = {};
   }
   return work;

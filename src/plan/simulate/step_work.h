@@ -25,8 +25,6 @@ struct RankWork {
   double packed_bytes = 0;    ///< gradients from dE to messages
   double node_sent = 0;       ///< bytes of partial vectors that other ranks of the node add
   double node_received = 0;   ///< bytes of those that it adds
-  /// Launches of the tasks of these stages.
-  double lookup_launches = 1, sort_launches = 1, update_launches = 1;
 
   /// Of shards, and of data-parallel tables unless these are updated apart.
   double shard_updates(bool copies_apart) const {
@@ -69,17 +67,11 @@ struct ExchangeWork {
   double local_bytes = 0;    ///< the most that a rank sends to, or receives from, its node
   double network_bytes = 0;  ///< the most that a node sends to, or receives from, other nodes
   bool empty() const { return local_bytes <= 0 && network_bytes <= 0; }
-};
-
-/// Launches that a task stands for, on all ranks. Those of layers are the mean of a stage, for each
-/// product and for the pass of an interaction. A CPU has one.
-struct TaskLaunches {
-  double bottom = 1, interact = 1, top = 1;
-  double input_gradients = 1, weight_gradients = 1;
-  double returned = 1, sent_gradients = 1, loss = 1;
-  double copy_gradients = 1, update_copies = 1, update_dense = 1;
-  double sums = 1;       ///< the wait for sums of dense gradients
-  double node_sums = 1;  ///< each of four copies
+  ExchangeWork& operator+=(const ExchangeWork& more) {
+    local_bytes += more.local_bytes;
+    network_bytes += more.network_bytes;
+    return *this;
+  }
 };
 
 /// What a step of a plan does.
@@ -89,9 +81,7 @@ struct StepWork {
   ExchangeWork ids, pooled, gradients, replicas;
   ExchangeWork node_sums;             ///< of partial vectors, and again of their gradients
   std::vector<ExchangeWork> buckets;  ///< of dense gradients
-  ExchangeWork joined;                ///< the part of the last bucket that replicas have
   bool joins_copies = false;          ///< the last of them has the gradients of replicas, too
-  TaskLaunches launches;
   int batches_ahead = 1;
   bool draws_samples = false;  ///< data is synthetic. Of other data the time is not known.
   int readers = 0;             ///< threads of a rank that make batches; 0: the main thread does
@@ -101,13 +91,11 @@ struct StepWork {
   /// Of all exchanges.
   ExchangeWork exchanged() const {
     ExchangeWork sum;
-    const auto add = [&](const ExchangeWork& work) {
-      sum.local_bytes += work.local_bytes;
-      sum.network_bytes += work.network_bytes;
-    };
-    for (const ExchangeWork* work : {&ids, &pooled, &gradients, &replicas}) add(*work);
-    for (int way = 0; way < 2; ++way) add(node_sums);
-    for (const ExchangeWork& work : buckets) add(work);
+    for (const ExchangeWork* work :
+         {&ids, &pooled, &gradients, &replicas, &node_sums, &node_sums}) {
+      sum += *work;
+    }
+    for (const ExchangeWork& work : buckets) sum += work;
     return sum;
   }
 };

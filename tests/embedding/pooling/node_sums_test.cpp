@@ -128,7 +128,8 @@ TEST_P(NodeSumPlans, SendThePlannedBytes) {
     const RankLoad& load = loads[static_cast<size_t>(comm.rank())];
     const ShardedEmbeddings::Traffic sent = embeddings.traffic();
     const auto expect = [&](int64_t bytes, double expected) {
-      EXPECT_NEAR(static_cast<double>(bytes), expected, share * expected + 0.01) << comm.rank();
+      EXPECT_NEAR(static_cast<double>(bytes), expected, share * expected + 250)
+          << comm.rank();  // and heads
     };
     expect(sent.pooled, load.pooled_sent_bytes);
     expect(sent.gradients, load.gradient_sent_bytes);

@@ -236,22 +236,25 @@ TEST_P(DeviceRouting, ABadIdIsRefusedByTheThreadThatPacks) {
 }
 
 TEST_P(DeviceRouting, SendsThePlannedBytes) {
-  const EmbeddingOptions with = options(OptimizerRule::kSgd);
+  constexpr int64_t kBatch = 1300;
+  EmbeddingOptions with = options(OptimizerRule::kSgd);
+  with.max_global_batch = kBatch;
   RunConfig config;
   config.device = DeviceKind::kCuda;
   config.comm = CommKind::kNccl;
   config.model.tables = tables_;
-  config.train.global_batch_size = 13;
+  config.train.global_batch_size = kBatch;
   config.routing = with.routing;
   const std::vector<RankLoad> loads = rank_loads(config, plan());
   const MadeUpBags bags(tables_, /*variable=*/false);
   run_on_threads(plan().world, [&](Communicator& comm) {
     Rank rank(comm, OnGpu{/*nccl=*/true});
     ShardedEmbeddings embeddings(rank.context, *rank.ops, with, plan());
-    route(embeddings, comm, bags, 0, 13);
-    train(embeddings, rank.context, 0, 13, 0.1);
+    route(embeddings, comm, bags, 0, kBatch);
+    train(embeddings, rank.context, 0, kBatch, 0.1);
     const double planned = loads[static_cast<size_t>(comm.rank())].ids_sent_bytes;
-    EXPECT_EQ(static_cast<double>(embeddings.traffic().ids), planned);
+    // Sizes and padding of blocks are not planned.
+    EXPECT_NEAR(static_cast<double>(embeddings.traffic().ids), planned, 0.02 * planned + 1500);
   });
 }
 

@@ -94,7 +94,7 @@ TEST_P(CheckedLists, ABadIdIsNamedByFeatureSampleAndRow) {
       return flagged == 0 ? std::vector<int64_t>() : place;
     };
     EXPECT_EQ(found(), std::vector<int64_t>());
-    const auto lists = lists_of(batch, layout.owner(comm.rank()), layout, id_bytes_of(layout));
+    const auto lists = lists_of(batch, layout.owner(comm.rank()), layout, layout.id_bytes);
     EXPECT_EQ(lists.size(), checks.size());
     // Each id in turn. The pieces of a group lie one after another.
     int64_t at = 0;

@@ -130,7 +130,7 @@ TEST(IdBytes, AreThoseOfTheLargestShardedTable) {
                            table_of("t", 5, 2, {1}, Pooling::kSum),
                            table_of("r", replicated, 2, {1}, Pooling::kSum)};
     const Plan plan{1, {{0, {0, sharded}, {0, 2}, 0}, {1, {0, 5}, {0, 2}, 0}}, {2}};
-    return id_bytes_of(EmbeddingLayout(tables, plan, RoutingMode::kExact));
+    return EmbeddingLayout(tables, plan, RoutingMode::kExact).id_bytes;
   };
   EXPECT_EQ(bytes_of(kNarrow, 9), 4);
   EXPECT_EQ(bytes_of(kNarrow + 1, 9), 8);
