@@ -83,7 +83,7 @@ struct DenseUpdate {
   __device__ void operator()(int64_t, int64_t i) const {
     // All loads are issued before the first value is used.
     auto w = load_pack<N>(p.values + i);
-    const auto g = load_pack<N>(p.gradients + i);
+    auto g = load_pack<N>(p.gradients + i);
     Pack<float, N> s1{}, s2{};
     if constexpr (kElementState1<R>) s1 = load_pack<N>(p.state1 + i);
     if constexpr (kElementState2<R>) s2 = load_pack<N>(p.state2 + i);
@@ -93,6 +93,7 @@ struct DenseUpdate {
     if (update_is_skipped(step)) return;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
+      decay<R>(constants, w.at[k], g.at[k]);
       w.at[k] = new_weight<R>(constants, w.at[k], g.at[k], s1.at[k], s2.at[k], factor);
     }
     store_pack(p.values + i, w);

@@ -47,6 +47,7 @@ Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
   schema.key("type", &O::type, choice(rules), "the optimizer");
   schema.key("lr", &O::lr, real_number(0, 1e6), "learning rate before lr_schedule");
   for (const OptimizerConstant& constant : kOptimizerConstants) {
+    if ((constant.use & use) == 0) continue;
     std::vector<std::string> users;
     for (const auto& [name, rule] : rules.words()) {
       if ((traits_of(static_cast<OptimizerRule>(rule)).constants & constant.bit) != 0)

@@ -46,6 +46,15 @@ double updated(const OptimizerStep& step, double w, double g, float* s1, float* 
   return w;
 }
 
+/// The weight decay of a dense parameter, before the step. LAMB has its own.
+void decay(const OptimizerStep& step, double& w, double& g) {
+  if (step.rule == OptimizerRule::kAdam) {
+    w *= 1 - double{step.lr} * step.weight_decay;
+  } else {
+    g += step.weight_decay * w;
+  }
+}
+
 /// The direction of a step of LAMB, the only tensorwise rule. s1 and s2 are updated.
 double direction(const OptimizerStep& step, double w, double g, float* s1, float* s2) {
   const double b1 = step.beta1, b2 = step.beta2;
@@ -136,7 +145,9 @@ void ReferenceOps::run(const DenseUpdate& o) {
     for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(w[i] - step.lr * factor * r[i]);
   } else {
     for (size_t i = 0; i < w.size(); ++i) {
-      w[i] = static_cast<float>(updated(step, w[i], g[i], of(s1, i), of(s2, i)));
+      double weight = w[i], gradient = g[i];
+      decay(step, weight, gradient);
+      w[i] = static_cast<float>(updated(step, weight, gradient, of(s1, i), of(s2, i)));
     }
   }
   for (size_t i = 0; i < w.size(); ++i) check_finite(step, w[i], of(s1, i), of(s2, i));
