@@ -123,6 +123,9 @@ Schema<TrainConfig> train_schema() {
              "optimizer of MLPs and cross layers");
   schema.key("sparse_optimizer", &T::sparse_optimizer, section(optimizer_schema(kSparse)),
              "optimizer of tables");
+  schema.key("clip_norm", &T::clip_norm, real_number(0, 1e6),
+             "the largest L2 norm of the gradients of all dense parameters, to which longer ones "
+             "are scaled; 0 = none");
   schema.key("lr_schedule", &T::lr_schedule, section(schedule_schema()),
              "learning-rate schedule of both optimizers");
   schema.key("lr_scaling", &T::lr_scaling, choice(kLrScalingNames),

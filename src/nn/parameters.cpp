@@ -16,12 +16,15 @@ int64_t aligned(int64_t floats) { return (floats + kAlign - 1) / kAlign * kAlign
 
 }  // namespace
 
-Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire)
+Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire,
+                       double clip_norm)
     : context_(context),
       ops_(ops),
       rule_(rule),
       compute_(compute),
-      can_fuse_update_(context.comm.size() == 1 && !context.device.asynchronous()),
+      clip_norm_(clip_norm),
+      can_fuse_update_(context.comm.size() == 1 && !context.device.asynchronous() &&
+                       clip_norm == 0),
       holds_gradients_(context.comm.size() > 1 && ops.gradient_stream()),
       wire_(wire),
       buckets_(context, wire, ops.gradient_stream()) {}
@@ -229,7 +232,12 @@ std::optional<std::string> Parameters::first_bad_tensor() {
 }
 
 void Parameters::update(const OptimizerStep& step) {
-  if (!in_fused_update_) return update(step, 0, size_);
+  if (!in_fused_update_) {
+    if (clip_norm_ > 0) {
+      ops_.clip_norm({gradient(0), static_cast<size_t>(size_)}, clip_norm_);
+    }
+    return update(step, 0, size_);
+  }
   DLRM_CHECK(applied_from_ == 0, "gradients of some layers were never complete");
   in_fused_update_ = false;
 }

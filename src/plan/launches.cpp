@@ -53,6 +53,7 @@ class DenseLaunches {
     mlp(model.top_mlp, model.activation, Activation::kNone, true, all_.top);
     add(3, 0, 0, all_.loss);
     add(2, 0, 0, all_.update_dense);  // checks
+    if (config.train.clip_norm > 0) add(3, 0, 0, all_.update_dense);
     const bool tensorwise = traits_of(config.train.dense_optimizer.type).tensorwise();
     add(tensorwise ? 3 * tensors_ : 1, 0, 0, all_.update_dense);
   }

@@ -389,6 +389,12 @@ void add_parameters(Cases& all) {
            }});
     }
   }
+  for (const double most : {1.0, 100.0}) {
+    all.push_back({fmt::format("clip_norm {}", most), [=](Ops& ops) {
+                     std::vector<float> g = values(5, 1);
+                     ops.clip_norm(g, most);
+                   }});
+  }
   for (const DType type : kTypes) {
     all.push_back({fmt::format("fill_uniform {}", name_of(type)), [=](Ops& ops) {
                      Table t = table(type, 1);

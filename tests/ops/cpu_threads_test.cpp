@@ -430,6 +430,10 @@ void CpuThreads::add_updates() {
     std::vector<float> w = drawn_values(n), g = drawn_values(n);
     ops.dense_update(step_of(OptimizerRule::kSgd), w, g, {}, {}, {});
   });
+  at_limits("clip_norm of", {2 * kGrain, 3 * kGrain, 11 * 4096 + 1}, [](Ops& ops, int64_t n) {
+    std::vector<float> g = drawn_values(n);
+    ops.clip_norm(g, 5);
+  });
   at_limits("lamb of", {4097, 7 * 4096 + 1, 2 * kGrain, 11 * 4096 + 1}, [](Ops& ops, int64_t n) {
     std::vector<float> w = drawn_values(n), g = drawn_values(n), m = drawn_values(n);
     std::vector<float> v(w.size(), 1);

@@ -146,6 +146,7 @@ TEST_F(WalledOperands, OfEveryWidthAreEnough) {
           ops->dense_update(step, list(wide), list(g), states > 0 ? list(s1) : View<float>(),
                             states > 1 ? list(s2) : View<float>(), copy);
         }
+        ops->clip_norm(list(wide), 1);
         double loss = 0;
         Cells logits = cells(1, 14, rows * width), d = logits;
         const std::vector<float> labels(static_cast<size_t>(rows * width), 1.0f);

@@ -121,6 +121,7 @@ struct TrainConfig {
   WireConfig wire;
   OptimizerConfig dense_optimizer{OptimizerRule::kSgd, 0.1};
   OptimizerConfig sparse_optimizer{OptimizerRule::kAdagrad, 0.01};
+  double clip_norm = 0;  ///< of all dense gradients; 0 = they are not clipped
   ScheduleConfig lr_schedule;
   LrScaling lr_scaling = LrScaling::kNone;
   int64_t base_batch_size = 2048;  ///< for which the learning rates are meant

@@ -28,7 +28,10 @@ class Parameters {
     int64_t size() const { return rows * stride; }
   };
 
-  Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire);
+  /// If `clip_norm` is above 0, update() first clips the gradients of all tensors by their common
+  /// norm, see ClipNorm.
+  Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire,
+             double clip_norm = 0);
 
   /// Adds a tensor. Returns its number. Throws after allocate().
   int add(std::string path, int64_t rows, int64_t cols, double deviation);
@@ -53,8 +56,9 @@ class Parameters {
   MatrixView<float> weight_gradient(int tensor) const;
   View<float> bias_gradient(int tensor) const;
 
-  /// Returns true if the backward pass applies each gradient immediately, as on one CPU rank. Then
-  /// a fused backward and update starts. update(step) ends the step in either case.
+  /// Returns true if the backward pass applies each gradient immediately, as on one CPU rank
+  /// unless gradients are clipped. Then a fused backward and update starts. update(step) ends the
+  /// step in either case.
   bool begin_fused_update(const OptimizerStep& step);
   /// Runs the backward of a linear layer, then gradients_ready_from(weight). `bias` is the tensor
   /// that was added right after `weight`. Sets w, dw and deferred of `layer`, and dbias if
@@ -120,6 +124,7 @@ class Parameters {
   Ops& ops_;
   OptimizerRule rule_;
   DType compute_;
+  const double clip_norm_;
   const bool can_fuse_update_;  // true for one rank on a CPU; read by begin_fused_update()
   const bool holds_gradients_;  // true for several ranks on a device; read by allocate()
   const DType wire_;

@@ -173,6 +173,7 @@ class Ops {
                     View<float> s2, View<BFloat16> copy) {
     run(DenseUpdate{step, w, g, s1, s2, copy});
   }
+  void clip_norm(View<float> g, double max_norm) { run(ClipNorm{g, max_norm}); }
   void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
                     const RowTable& table) {
     run(FillUniform{key, first_row, first_column, bound, table});

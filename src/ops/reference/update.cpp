@@ -154,6 +154,12 @@ void ReferenceOps::run(const DenseUpdate& o) {
   for (size_t i = 0; i < copy.size(); ++i) copy[i] = BFloat16(w[i]);
 }
 
+void ReferenceOps::run(const ClipNorm& o) {
+  const double squares = square_sum(o.g.data(), static_cast<int64_t>(o.g.size()));
+  const double factor = ClipNorm::factor(squares, o.max_norm);
+  for (float& g : o.g) g = static_cast<float>(g * factor);
+}
+
 void ReferenceOps::run(const FillUniform& o) {
   const auto& [key, first_row, first_column, bound, table] = o;
   row_.resize(static_cast<size_t>(table.width));

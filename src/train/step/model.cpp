@@ -16,7 +16,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
       compute_(config.compute_type()),
       embedding_width_(config.model.embedding_width()),
       parameters_(context, ops, config.train.dense_optimizer.type, compute_,
-                  config.train.wire.dense),
+                  config.train.wire.dense, config.train.clip_norm),
       probabilities_(std::make_unique<ProbabilityReadback>(context, ops)) {
   const ModelConfig& m = config.model;
   const Activation act = m.activation;
