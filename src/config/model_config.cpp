@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "dlrm/config/run_config.h"
 
@@ -64,9 +65,15 @@ double ModelConfig::lookups_per_sample() const {
 
 double ScheduleConfig::factor(int64_t t) const {
   if (t < warmup_steps) return static_cast<double>(t + 1) / static_cast<double>(warmup_steps);
-  if (t < decay_start || decay_steps == 0) return 1;
+  if (t < decay_start) return 1;
+  if (type == ScheduleType::kStep) {
+    return std::pow(step_factor, static_cast<double>((t - decay_start) / every));
+  }
+  if (decay_steps == 0) return 1;
   const double done = static_cast<double>(t - decay_start) / static_cast<double>(decay_steps);
-  return std::pow(std::max(0.0, 1 - done), power);
+  const double left = std::max(0.0, 1 - done);
+  if (type == ScheduleType::kPolynomial) return std::pow(left, power);
+  return floor + (1 - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
 }
 
 double TrainConfig::batch_factor() const {

@@ -7,6 +7,7 @@
 
 #include "names.h"
 #include "run_schema.h"
+#include "schedule_schema.h"
 
 namespace dlrm {
 namespace {
@@ -62,20 +63,6 @@ Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
   schema.then([](const Node& node, const std::string&, O& out) {
     if (!node.find("eps")) out.eps = traits_of(out.type).eps;
   });
-  return schema;
-}
-
-Schema<ScheduleConfig> schedule_schema() {
-  using S = ScheduleConfig;
-  const auto steps = whole_number<int64_t>(0, kMaxSteps);
-  Schema<S> schema;
-  schema.key("warmup_steps", &S::warmup_steps, steps,
-             "steps in which the learning rate rises linearly");
-  schema.key("decay_start", &S::decay_start, steps,
-             "step at which the decay begins, counted from 0");
-  schema.key("decay_steps", &S::decay_steps, steps,
-             "steps of decay, after which the learning rate is 0; 0 = no decay");
-  schema.key("power", &S::power, real_number(0, 100), "exponent of the polynomial decay");
   return schema;
 }
 

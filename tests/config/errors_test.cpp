@@ -90,6 +90,25 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
+    Schedules, BadValue,
+    ::testing::Values(
+        Case{"Type", "train.lr_schedule.type=linear",
+             "train.lr_schedule.type is \"linear\": needs one of polynomial, cosine, step"},
+        Case{"PowerOfACosine", "train.lr_schedule={type: cosine, power: 2}",
+             "train.lr_schedule.power has no effect if the type is cosine: leave it out"},
+        Case{"FloorOfAPolynomial", "train.lr_schedule.floor=0.1",
+             "train.lr_schedule.floor has no effect if the type is polynomial: leave it out"},
+        Case{"DecayStepsOfSteps", "train.lr_schedule={type: step, every: 5, decay_steps: 5}",
+             "train.lr_schedule.decay_steps has no effect if the type is step: leave it out"},
+        Case{"StepsWithoutEvery", "train.lr_schedule={type: step}",
+             "train.lr_schedule.every is missing: type step needs a whole number from 1 to "
+             "9007199254740992"},
+        Case{"EveryZero", "train.lr_schedule={type: step, every: 0}",
+             "train.lr_schedule.every is \"0\": needs a whole number from 1 to "
+             "9007199254740992"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
     Keys, BadValue,
     ::testing::Values(
         Case{"Misspelt", "train.bach_size=4",

@@ -22,6 +22,8 @@ enum class CommKind : uint8_t { kAuto, kMpi, kNccl, kStaged };
 enum class MemoryTier : uint8_t { kAuto, kDevice, kHost, kCached };
 /// How learning rates follow the batch size.
 enum class LrScaling : uint8_t { kNone, kLinear, kSqrt };
+/// How learning rates fall with the steps.
+enum class ScheduleType : uint8_t { kPolynomial, kCosine, kStep };
 /// The metric by which evaluations are compared.
 enum class BestMetric : uint8_t { kNone, kAuc, kLogLoss };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
@@ -94,9 +96,16 @@ struct ScheduleConfig {
   int64_t decay_start = 0;
   int64_t decay_steps = 0;
   double power = 2;
+  ScheduleType type = ScheduleType::kPolynomial;
+  double floor = 0;          ///< of cosine
+  int64_t every = 0;         ///< of step, at least 1
+  double step_factor = 0.5;  ///< of step
 
-  /// The factor on the learning rate at step t, counted from 0:
-  ///   (t+1)/warmup, then 1, then max(0, 1 - (t - decay_start)/decay_steps)^power
+  /// The factor on the learning rate at step t, counted from 0: (t+1)/warmup, then 1, and from
+  /// decay_start on, with d = min(1, (t - decay_start)/decay_steps):
+  ///   polynomial  (1 - d)^power
+  ///   cosine      floor + (1 - floor)·(1 + cos πd)/2
+  ///   step        step_factor^⌊(t - decay_start)/every⌋
   double factor(int64_t t) const;
 
   bool operator==(const ScheduleConfig&) const = default;
