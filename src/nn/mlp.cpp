@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlrm/core/random.h"
 #include "dlrm/nn/matrix_stride.h"
 
 namespace dlrm {
@@ -14,12 +15,13 @@ constexpr int64_t kMaskStep = 128;  // bits; the rows of a mask are a multiple o
 
 Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& path,
          int64_t inputs, const std::vector<int64_t>& sizes, Activation act, Activation last_act,
-         DType compute, int64_t max_batch)
+         DType compute, int64_t max_batch, const HiddenLayers& hidden)
     : ops_(ops),
       parameters_(parameters),
       inputs_(inputs),
       compute_(compute),
-      fused_(ops.fuses_layers()) {
+      fused_(ops.fuses_layers()),
+      dropout_(hidden.dropout) {
   const bool keeps_gradients = ops.gradient_stream() != nullptr;
   int64_t in = inputs, widest = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -36,9 +38,15 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
     const size_t bytes = static_cast<size_t>(max_batch * layer.stride) * size_of(compute);
     layer.output = Buffer(context.device, bytes, "activations");
     if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
+    const bool drops = dropout_ > 0 && i + 1 < sizes.size();
+    if (drops) {
+      layer.kept = Buffer(context.device, bytes, "activations");
+      layer.dropout_key = stream_key(hidden.seed, layer.path + "/dropout");
+    }
     // A next layer with one output does not use a mask: its backward pass finds from its input
     // which elements are above 0.
-    if (fused_ && layer.act == Activation::kRelu && i + 1 < sizes.size() && sizes[i + 1] > 1) {
+    if (fused_ && !drops && layer.act == Activation::kRelu && i + 1 < sizes.size() &&
+        sizes[i + 1] > 1) {
       layer.mask.stride = (out + kMaskStep - 1) / kMaskStep * kMaskStep;
       layer.bits = Buffer(context.device, static_cast<size_t>(max_batch * layer.mask.stride / 8),
                           "activation masks");
@@ -58,7 +66,8 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
   }
 }
 
-Matrix Mlp::forward(Matrix x, const Progress& progress) {
+Matrix Mlp::forward(Matrix x, const Progress& progress, const DropoutPlace* training) {
+  if (training) place_ = *training;
   for (Layer& layer : layers_) {
     layer.x = x;
     layer.y = Matrix(layer.output.data(), compute_, x.rows, layer.outputs, layer.stride);
@@ -67,9 +76,17 @@ Matrix Mlp::forward(Matrix x, const Progress& progress) {
     }
     forward(layer);
     x = layer.y;
+    if (training && layer.kept.data()) {
+      x.data = layer.kept.data();
+      drop(layer, layer.y, x);
+    }
     progress();
   }
   return x;
+}
+
+void Mlp::drop(const Layer& layer, Matrix from, Matrix to) {
+  ops_.dropout(layer.dropout_key, dropout_, place_, from, to);
 }
 
 void Mlp::forward(Layer& layer) {
@@ -108,11 +125,13 @@ void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
         i > 0 ? Matrix(gradient_of(i - 1).data(), compute_, dy.rows, layer.x.cols, layer.x.stride)
               : dx;
     LayerBelow next;
-    if (fused_ && i > 0) {
+    const bool drops = i > 0 && layers_[i - 1].kept.data();
+    if (fused_ && i > 0 && !drops) {
       next = below(layers_[i - 1]);
       gradients.below = &next;
     }
     parameters_.linear_backward(gradients, layer.weight, layer.bias, !has_dbias);
+    if (drops) drop(layers_[i - 1], gradients.dx, gradients.dx);
     is_dz = gradients.below != nullptr;
     has_dbias = next.has_dbias;
     dy = gradients.dx;

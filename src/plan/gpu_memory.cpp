@@ -65,8 +65,10 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
 double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
   const ModelConfig& model = config.model;
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
+  const auto dropped = static_cast<double>(model.dropout.bottom > 0 ? model.bottom_mlp.size() : 0) +
+                       static_cast<double>(model.dropout.top > 0 ? model.top_mlp.size() : 0);
   const double buffers = 2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size()) +
-                         real(model.interaction_cost().tensors) + 8;
+                         dropped + real(model.interaction_cost().tensors) + 8;
   const double masks = (sum_of(model.bottom_mlp) + sum_of(model.top_mlp)) / 8 +
                        16.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size());
   return real(local_batch) * (kPadding * buffers * element + masks);

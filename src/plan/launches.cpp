@@ -46,11 +46,12 @@ class DenseLaunches {
     const ModelConfig& model = config.model;
     const bool has_bottom = !model.bottom_mlp.empty();
     if (model.dense_features > 0) add(1, 0, 0, all_.bottom);
-    mlp(model.bottom_mlp, model.activation, model.activation, false, all_.bottom);
+    mlp(model.bottom_mlp, model.activation, model.activation, model.dropout.bottom > 0, false,
+        all_.bottom);
     const InteractionInputs in = model.interaction_inputs();
     std::visit([&](const auto& interaction) { interact(interaction, in, has_bottom); },
                model.interaction);
-    mlp(model.top_mlp, model.activation, Activation::kNone, true, all_.top);
+    mlp(model.top_mlp, model.activation, Activation::kNone, model.dropout.top > 0, true, all_.top);
     add(3, 0, 0, all_.loss);
     add(2, 0, 0, all_.update_dense);  // checks
     if (config.train.clip_norm > 0) add(3, 0, 0, all_.update_dense);
@@ -66,24 +67,27 @@ class DenseLaunches {
            (act == Activation::kGelu && bf16_);
   }
 
-  void mlp(const std::vector<int64_t>& outputs, Activation act, Activation last, bool has_dx,
-           StepLaunches& forward) {
+  /// `drops`: hidden layers have dropout, and share no pass with the layer above.
+  void mlp(const std::vector<int64_t>& outputs, Activation act, Activation last, bool drops,
+           bool has_dx, StepLaunches& forward) {
     StepLaunches& backward = all_.input_gradients;
     tensors_ += 2 * static_cast<int>(outputs.size());
     const auto act_of = [&](size_t i) { return i + 1 == outputs.size() ? last : act; };
     for (size_t i = 0; i < outputs.size(); ++i) {
       outputs[i] == 1 ? add(1, 0, 0, forward) : add(0, 1, 0, forward);
       if (outputs[i] == 1 || !is_fused(act_of(i))) add_activation(act_of(i), false, forward);
+      if (drops && i + 1 < outputs.size()) add(1, 0, 0, forward);
     }
     bool is_dz = false, has_dbias = false;
     for (size_t i = outputs.size(); i-- > 0;) {
       if (!is_dz) add_activation(act_of(i), true, backward);
-      is_dz = i > 0;
-      const Activation below = i > 0 ? act_of(i - 1) : Activation::kNone;
+      is_dz = i > 0 && !drops;
+      if (i > 0 && drops) add(1, 0, 0, backward);
+      const Activation below = is_dz ? act_of(i - 1) : Activation::kNone;
       if (outputs[i] == 1) {
         add(1, 0, 0, backward);
         add(1, 0, 0, all_.weight_gradients);
-        has_dbias = below == Activation::kNone || below == Activation::kRelu;
+        has_dbias = is_dz && (below == Activation::kNone || below == Activation::kRelu);
         if (!has_dbias) add_activation(below, true, backward);
         continue;
       }

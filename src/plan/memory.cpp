@@ -68,6 +68,17 @@ double widened_bytes(const RunConfig& config, int64_t local_batch) {
   return 4.0 * real(2 * vectors + std::max(vectors, largest));
 }
 
+/// Outputs of the hidden layers of an MLP, per sample.
+double hidden_outputs(const std::vector<int64_t>& sizes) {
+  return sizes.empty() ? 0 : sum_of(sizes) - real(sizes.back());
+}
+
+/// Elements that dropout keeps, per sample.
+double dropout_outputs(const ModelConfig& model) {
+  return (model.dropout.bottom > 0 ? hidden_outputs(model.bottom_mlp) : 0) +
+         (model.dropout.top > 0 ? hidden_outputs(model.top_mlp) : 0);
+}
+
 }  // namespace
 
 bool plans_for_gpu(const RunConfig& config) { return config.device == DeviceKind::kCuda; }
@@ -113,7 +124,8 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
   const bool keeps_inputs = needs_input(model.activation);
   const double inputs =
       keeps_inputs ? sum_of(model.bottom_mlp) + sum_of(model.top_mlp) - model.top_mlp.back() : 0;
-  const double bytes = real(local_batch) * (2.0 * elements + inputs) * element;
+  const double bytes =
+      real(local_batch) * (2.0 * elements + inputs + dropout_outputs(model)) * element;
   if (plans_for_gpu(config)) return bytes + gpu_activation_extra(config, local_batch);
   const bool widens = config.train.precision == Precision::kBf16;
   return widens ? bytes + widened_bytes(config, local_batch) : bytes;

@@ -90,6 +90,30 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
+    HiddenLayers, BadValue,
+    ::testing::Values(Case{"DropoutOfAll", "model.dropout.top=1",
+                           "model.dropout.top is \"1\": needs a number from 0 to below 1"},
+                      Case{"DropoutBelowZero", "model.dropout={top: 0.5, bottom: -0.1}",
+                           "model.dropout.bottom is \"-0.1\": needs a number from 0 to below 1"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(HiddenLayers, SettingsOfAnMlpWithoutAnyAreErrors) {
+  EXPECT_EQ(error_of(kSmallYaml, {"model.top_mlp=[1]", "model.dropout.top=0.5"}),
+            "--set model.dropout.top=0.5: model.dropout.top is for hidden layers, and "
+            "model.top_mlp has none: leave it out");
+  EXPECT_EQ(error_of("model:\n"
+                     "  dense_features: 13\n"
+                     "  bottom_mlp: [16]\n"
+                     "  top_mlp: [8, 1]\n"
+                     "  dropout: {bottom: 0.5}\n"
+                     "  tables: [{name: C1, rows: 100}]\n"
+                     "data: {train: train.h5}\n"
+                     "train: {global_batch_size: 64}\n"),
+            "small.yaml:5: model.dropout.bottom is for hidden layers, and model.bottom_mlp has "
+            "none: leave it out");
+}
+
+INSTANTIATE_TEST_SUITE_P(
     Schedules, BadValue,
     ::testing::Values(
         Case{"Type", "train.lr_schedule.type=linear",

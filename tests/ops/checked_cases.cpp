@@ -127,6 +127,16 @@ void add_backward(Cases& all, DType type, Activation act, Added added, bool with
 
 void add_layers(Cases& all) {
   for (const DType type : kTypes) {
+    for (const bool replayed : {false, true}) {
+      all.push_back(
+          {fmt::format("dropout {}{}", name_of(type), replayed ? " replayed" : ""), [=](Ops& ops) {
+             Cells x = cells(3, 5, 1, type), y(3, 5, type);
+             const std::vector<uint32_t> step{9};
+             DropoutPlace place{7, 2};
+             if (replayed) place.device_step = step;
+             ops.dropout(11, 0.25, place, x.matrix(), y.matrix());
+           }});
+    }
     for (const Activation act : kActivations) {
       add_forward(all, type, act, Added::kNone, true);
       add_backward(all, type, act, Added::kNone, true, true);

@@ -87,6 +87,10 @@ void CpuThreads::add_movements() {
     std::vector<char> bytes(static_cast<size_t>(n));
     ops.fill_zero(bytes.data(), n);
   });
+  at_limits("dropout of 4 x", {2048, 3072}, [](Ops& ops, int64_t n) {
+    Drawn x(4, n), y(4, n);
+    ops.dropout(3, 0.5, {5, 6}, x.matrix(), y.matrix());
+  });
   at_limits("find_non_finite 4 x", {kGrain / 2, 3 * kGrain / 4}, [](Ops& ops, int64_t n) {
     Cells x = Cells::random(4, n, 1);
     std::vector<float> bad(1);

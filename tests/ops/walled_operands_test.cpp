@@ -120,6 +120,7 @@ TEST_F(WalledOperands, OfEveryWidthAreEnough) {
         ops->convert(x.matrix(), half.matrix());
         ops->convert(half.matrix(), wide.matrix());
         ops->add(x.matrix(), wide.matrix());
+        ops->dropout(1, 0.5, {}, x.matrix(), a.matrix());
         float bad = 0;
         ops->find_non_finite(x.matrix(), {&bad, 1});
         for (const Activation act : {Activation::kRelu, Activation::kGelu, Activation::kTanh}) {

@@ -48,12 +48,21 @@ struct TableConfig {
   bool operator==(const TableConfig&) const = default;
 };
 
+/// A value for the hidden layers of each MLP, all but its last.
+template <class T>
+struct OfHiddenLayers {
+  T bottom{}, top{};
+
+  bool operator==(const OfHiddenLayers&) const = default;
+};
+
 struct ModelConfig {
   int64_t dense_features = 0;
   int64_t embedding_dim = 16;
   std::vector<int64_t> bottom_mlp;  ///< empty: no MLP. Default of the key: 512, 256, 64, 16
   std::vector<int64_t> top_mlp;
   Activation activation = Activation::kRelu;  ///< not kNone
+  OfHiddenLayers<double> dropout;             ///< rates, 0 to below 1
   InteractionConfig interaction;
   std::vector<TableConfig> tables;
 

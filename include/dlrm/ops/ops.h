@@ -10,6 +10,7 @@
 #include "dlrm/core/log.h"
 #include "dlrm/core/view.h"
 #include "dlrm/device/device.h"
+#include "dlrm/ops/dropout.h"
 #include "dlrm/ops/embedding.h"
 #include "dlrm/ops/id_lists.h"
 #include "dlrm/ops/interaction.h"
@@ -24,6 +25,7 @@
 // a definition in each execution.
 #define DLRM_OPERATIONS(X)       \
   DLRM_LINEAR_OPERATIONS(X)      \
+  DLRM_DROPOUT_OPERATIONS(X)     \
   DLRM_INTERACTION_OPERATIONS(X) \
   DLRM_LOSS_OPERATIONS(X)        \
   DLRM_EMBEDDING_OPERATIONS(X)   \
@@ -98,6 +100,9 @@ class Ops {
   void linear_backward_update(const OptimizerStep& step, const LinearBackward& layer,
                               const DenseTensor& weight, const DenseTensor& bias) {
     run(LinearBackwardUpdate{step, layer, weight, bias});
+  }
+  void dropout(uint64_t key, double rate, const DropoutPlace& place, Matrix x, Matrix y) {
+    run(Dropout{key, rate, place, x, y});
   }
   void dot_forward(Matrix x, Matrix e, Matrix z) { run(DotForward{x, e, z}); }
   void dot_backward(Matrix x, Matrix e, Matrix dz, Matrix dx, Matrix de) {

@@ -60,6 +60,16 @@ struct LayerBackward {
   float* s2 = nullptr;
 };
 
+/// A Dropout, of which words below `bound` drop their elements.
+struct DroppedRows {
+  uint64_t key;
+  int64_t first_sample;
+  uint32_t step;
+  uint32_t bound;
+  float scale;
+  Matrix x, y;
+};
+
 /// Vector code for one instruction set. The *_body.h files define the entries. Each one computes a
 /// range of rows, bags or runs in the calling thread. None allocates. Matrices are fp32 or bf16
 /// unless an entry says otherwise.
@@ -78,6 +88,7 @@ struct Kernels {
   /// dy ← dy ⊙ act'(z). `from` is z if needs_input(act), otherwise act(z).
   void (*activate_backward)(Activation act, const Matrix& from, const Matrix& dy, int64_t r0,
                             int64_t r1);
+  void (*dropout_rows)(const DroppedRows& o, int64_t r0, int64_t r1);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
   void (*cross_forward)(const CrossForward& o, int64_t r0, int64_t r1);

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/data/batch_source.h"
+#include "dlrm/train/trainer.h"
+
 #include "train/small_run.h"
 #include "train/test_rank.h"
 
@@ -28,6 +32,12 @@ void decay(RunConfig& c, OptimizerRule rule) {
   c.train.dense_optimizer.weight_decay = 0.3;
 }
 
+void drop(RunConfig& c) {
+  c.model.bottom_mlp = {9, 8, 6};
+  c.model.top_mlp = {17, 7, 1};
+  c.model.dropout = {0.2, 0.4};
+}
+
 constexpr Case kCases[] = {
     {"WeightDecayOfAdam", [](RunConfig& c) { decay(c, OptimizerRule::kAdam); }},
     {"WeightDecayOfSgd", [](RunConfig& c) { decay(c, OptimizerRule::kSgd); }},
@@ -37,6 +47,12 @@ constexpr Case kCases[] = {
      [](RunConfig& c) {
        decay(c, OptimizerRule::kAdam);
        c.train.clip_norm = 0.05;
+     }},
+    {"Dropout", [](RunConfig& c) { drop(c); }},
+    {"DropoutOfGelu",
+     [](RunConfig& c) {
+       drop(c);
+       c.model.activation = Activation::kGelu;
      }},
 };
 
@@ -49,9 +65,9 @@ INSTANTIATE_TEST_SUITE_P(All, Regularised, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(Regularised, ARunDiffersFromOneWithoutIt) {
-  RunConfig plain = odd_model();
-  plain.train.dense_optimizer = with(GetParam()).train.dense_optimizer;
-  plain.train.dense_optimizer.weight_decay = 0;
+  RunConfig plain = with(GetParam());
+  plain.train.dense_optimizer.weight_decay = plain.train.clip_norm = 0;
+  plain.model.dropout = {};
   EXPECT_NE(train_on_threads(with(GetParam()), 1, kSteps).tensors,
             train_on_threads(plain, 1, kSteps).tensors);
 }
@@ -82,12 +98,39 @@ TEST_P(Regularised, AGpuTrainsAsACpuAndAsItsGraphs) {
     expect_alike(train_on_threads(c, 1, kSteps), on_cpu, 1e-5, 1e-4);
     expect_alike(train_on_threads(c, 3, kSteps), on_cpu, 1e-5, 1e-4);
     RunConfig fixed = c;
+    fixed.routing.depth = 0;
     for (TableConfig& table : fixed.model.tables) {
       for (FeatureConfig& feature : table.features) feature.hotness = 1;
     }
     const Trained recorded = train_recorded(fixed, 1, 12, true);
     EXPECT_GT(recorded.launched, 0);
     expect_alike(recorded, train_recorded(fixed, 1, 12, false), 0, 0);
+  }
+}
+
+TEST(Dropout, TakesNoPartInPredictions) {
+  RunConfig c = odd_model();
+  drop(c);
+  const auto predictions = [](const RunConfig& config) {
+    std::vector<float> all;
+    run_on_threads(1, [&](Communicator& comm) {
+      TestRank rank(comm, config);
+      Trainer trainer(rank.context, *rank.ops, config, make_plan(config, 1), true);
+      trainer.route(odd_batch(config, 0, 0, 1));
+      trainer.step(0, false);
+      trainer.route(odd_batch(config, 1, 0, 1));
+      TargetList targets;
+      trainer.infer(all, targets);
+    });
+    return all;
+  };
+  for (const DeviceKind device : devices()) {
+    c.device = device;
+    // A step of learning rate 0 leaves the weights as they are.
+    c.train.dense_optimizer.lr = c.train.sparse_optimizer.lr = 0;
+    RunConfig plain = c;
+    plain.model.dropout = {};
+    EXPECT_EQ(predictions(c), predictions(plain));
   }
 }
 
