@@ -7,12 +7,14 @@
 namespace dlrm {
 namespace {
 
-int64_t mlp_parameters(int64_t input, const std::vector<int64_t>& widths) {
+int64_t mlp_parameters(int64_t input, const std::vector<int64_t>& widths, bool layer_norm) {
   int64_t total = 0;
   for (const int64_t width : widths) {
     total += (input + 1) * width;
     input = width;
   }
+  // Scale and shift of hidden layers.
+  for (size_t i = 0; layer_norm && i + 1 < widths.size(); ++i) total += 2 * widths[i];
   return total;
 }
 
@@ -49,8 +51,9 @@ InteractionCost ModelConfig::interaction_cost() const {
 }
 
 int64_t ModelConfig::dense_parameters() const {
-  return mlp_parameters(dense_features, bottom_mlp) + interaction_cost().parameters +
-         mlp_parameters(interaction_width(), top_mlp);
+  return mlp_parameters(dense_features, bottom_mlp, layer_norm.bottom) +
+         interaction_cost().parameters +
+         mlp_parameters(interaction_width(), top_mlp, layer_norm.top);
 }
 
 double ModelConfig::lookups_per_sample() const {

@@ -50,6 +50,11 @@ Schema<ModelConfig> model_schema() {
                               "probability with which training drops an output of a layer, except "
                               "the last one,"),
              "dropout of hidden layers");
+  schema.key("layer_norm", &M::layer_norm,
+             of_hidden_layers(boolean(),
+                              "layer normalisation before the activation of each layer, except the "
+                              "last one,"),
+             "layer normalisation of hidden layers");
   schema.key("interaction", &M::interaction, interaction_codec(), "how X and E are combined");
   schema.key("tables", &M::tables, table_list(), "the embedding tables").required();
   schema.then([](const Node& node, const std::string& path, M& model) {

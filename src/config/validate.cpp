@@ -106,6 +106,10 @@ void check_model(const ModelConfig& model, const Node& root) {
                       "model.bottom_mlp", root);
   check_hidden_layers("model.dropout.top", model.dropout.top > 0, model.top_mlp, "model.top_mlp",
                       root);
+  check_hidden_layers("model.layer_norm.bottom", model.layer_norm.bottom, model.bottom_mlp,
+                      "model.bottom_mlp", root);
+  check_hidden_layers("model.layer_norm.top", model.layer_norm.top, model.top_mlp, "model.top_mlp",
+                      root);
   std::visit([&](const auto& i) { check_interaction(i, model, root); }, model.interaction);
   if (model.interaction_width() == 0) {
     throw usage_error(

@@ -29,10 +29,11 @@ Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType com
       wire_(wire),
       buckets_(context, wire, ops.gradient_stream()) {}
 
-int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
+int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation,
+                    double constant) {
   DLRM_CHECK(values_.size() == 0, "{} added after allocate()", path);
   const int64_t stride = cols ? matrix_stride(context_.device, cols) : 1;
-  tensors_.push_back({std::move(path), rows, cols, deviation, size_, stride});
+  tensors_.push_back({std::move(path), rows, cols, deviation, constant, size_, stride});
   size_ += aligned(tensors_.back().size());
   return static_cast<int>(tensors_.size()) - 1;
 }
@@ -67,6 +68,9 @@ void Parameters::initialise(uint64_t seed, float initial_accumulator) {
     const uint64_t key = stream_key(seed, t.path);
     const int64_t cols = t.cols ? t.cols : 1;
     drawn.assign(static_cast<size_t>(t.size()), 0);
+    for (int64_t r = 0; r < t.rows && t.deviation == 0 && t.constant != 0; ++r) {
+      std::fill_n(drawn.data() + r * t.stride, cols, static_cast<float>(t.constant));
+    }
     for (int64_t r = 0; r < t.rows && t.deviation != 0; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
         drawn[static_cast<size_t>(r * t.stride + c)] = static_cast<float>(

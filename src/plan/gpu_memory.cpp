@@ -57,18 +57,26 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
   const InteractionCost interaction = model.interaction_cost();
   const double rows =
       sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + sum_of(model.top_mlp);
-  const double tensors = 2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size()) +
-                         real(interaction.tensors) + 1;
+  const size_t norms = (model.layer_norm.bottom ? model.bottom_mlp.size() : 0) +
+                       (model.layer_norm.top ? model.top_mlp.size() : 0);
+  const double tensors =
+      2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size() + norms) +
+      real(interaction.tensors) + 1;
   return kPadding * (rows + tensors) * bytes_a_parameter;
 }
 
 double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
   const ModelConfig& model = config.model;
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
-  const auto dropped = static_cast<double>(model.dropout.bottom > 0 ? model.bottom_mlp.size() : 0) +
-                       static_cast<double>(model.dropout.top > 0 ? model.top_mlp.size() : 0);
+  const auto hidden = [](bool extra, const std::vector<int64_t>& sizes) {
+    return extra ? static_cast<double>(sizes.size()) : 0.0;
+  };
+  const double more = hidden(model.dropout.bottom > 0, model.bottom_mlp) +
+                      hidden(model.dropout.top > 0, model.top_mlp) +
+                      hidden(model.layer_norm.bottom, model.bottom_mlp) +
+                      hidden(model.layer_norm.top, model.top_mlp);
   const double buffers = 2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size()) +
-                         dropped + real(model.interaction_cost().tensors) + 8;
+                         more + real(model.interaction_cost().tensors) + 8;
   const double masks = (sum_of(model.bottom_mlp) + sum_of(model.top_mlp)) / 8 +
                        16.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size());
   return real(local_batch) * (kPadding * buffers * element + masks);

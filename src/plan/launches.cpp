@@ -46,12 +46,13 @@ class DenseLaunches {
     const ModelConfig& model = config.model;
     const bool has_bottom = !model.bottom_mlp.empty();
     if (model.dense_features > 0) add(1, 0, 0, all_.bottom);
-    mlp(model.bottom_mlp, model.activation, model.activation, model.dropout.bottom > 0, false,
-        all_.bottom);
+    mlp(model.bottom_mlp, model.activation, model.activation,
+        {model.dropout.bottom > 0, model.layer_norm.bottom}, false, all_.bottom);
     const InteractionInputs in = model.interaction_inputs();
     std::visit([&](const auto& interaction) { interact(interaction, in, has_bottom); },
                model.interaction);
-    mlp(model.top_mlp, model.activation, Activation::kNone, model.dropout.top > 0, true, all_.top);
+    mlp(model.top_mlp, model.activation, Activation::kNone,
+        {model.dropout.top > 0, model.layer_norm.top}, true, all_.top);
     add(3, 0, 0, all_.loss);
     add(2, 0, 0, all_.update_dense);  // checks
     if (config.train.clip_norm > 0) add(3, 0, 0, all_.update_dense);
@@ -67,22 +68,30 @@ class DenseLaunches {
            (act == Activation::kGelu && bf16_);
   }
 
-  /// `drops`: hidden layers have dropout, and share no pass with the layer above.
-  void mlp(const std::vector<int64_t>& outputs, Activation act, Activation last, bool drops,
+  /// What hidden layers have. With either they share no pass with the layer above.
+  struct Hidden {
+    bool drops, norms;
+  };
+  void mlp(const std::vector<int64_t>& outputs, Activation act, Activation last, Hidden hidden,
            bool has_dx, StepLaunches& forward) {
     StepLaunches& backward = all_.input_gradients;
     tensors_ += 2 * static_cast<int>(outputs.size());
     const auto act_of = [&](size_t i) { return i + 1 == outputs.size() ? last : act; };
     for (size_t i = 0; i < outputs.size(); ++i) {
       outputs[i] == 1 ? add(1, 0, 0, forward) : add(0, 1, 0, forward);
-      if (outputs[i] == 1 || !is_fused(act_of(i))) add_activation(act_of(i), false, forward);
-      if (drops && i + 1 < outputs.size()) add(1, 0, 0, forward);
+      const bool is_hidden = i + 1 < outputs.size(), norms = hidden.norms && is_hidden;
+      if (norms) add(1, 0, 0, forward), tensors_ += 2;
+      if (norms || outputs[i] == 1 || !is_fused(act_of(i))) {
+        add_activation(act_of(i), false, forward);
+      }
+      if (hidden.drops && is_hidden) add(1, 0, 0, forward);
     }
     bool is_dz = false, has_dbias = false;
     for (size_t i = outputs.size(); i-- > 0;) {
       if (!is_dz) add_activation(act_of(i), true, backward);
-      is_dz = i > 0 && !drops;
-      if (i > 0 && drops) add(1, 0, 0, backward);
+      if (hidden.norms && i + 1 < outputs.size()) add(3, 0, 0, backward);
+      is_dz = i > 0 && !hidden.drops && !hidden.norms;
+      if (i > 0 && hidden.drops) add(1, 0, 0, backward);
       const Activation below = is_dz ? act_of(i - 1) : Activation::kNone;
       if (outputs[i] == 1) {
         add(1, 0, 0, backward);

@@ -73,10 +73,20 @@ double hidden_outputs(const std::vector<int64_t>& sizes) {
   return sizes.empty() ? 0 : sum_of(sizes) - real(sizes.back());
 }
 
-/// Elements that dropout keeps, per sample.
-double dropout_outputs(const ModelConfig& model) {
-  return (model.dropout.bottom > 0 ? hidden_outputs(model.bottom_mlp) : 0) +
-         (model.dropout.top > 0 ? hidden_outputs(model.top_mlp) : 0);
+/// Elements that dropout keeps and that layer norms read, per sample.
+double hidden_extra(const ModelConfig& model) {
+  const int bottom = (model.dropout.bottom > 0 ? 1 : 0) + (model.layer_norm.bottom ? 1 : 0);
+  const int top = (model.dropout.top > 0 ? 1 : 0) + (model.layer_norm.top ? 1 : 0);
+  return bottom * hidden_outputs(model.bottom_mlp) + top * hidden_outputs(model.top_mlp);
+}
+
+/// Bytes of the statistics of layer norms, per sample: two numbers a layer.
+double norm_statistics(const ModelConfig& model) {
+  const auto layers = [](bool norms, const std::vector<int64_t>& sizes) {
+    return norms && !sizes.empty() ? real(static_cast<int64_t>(sizes.size()) - 1) : 0.0;
+  };
+  return 8 * (layers(model.layer_norm.bottom, model.bottom_mlp) +
+              layers(model.layer_norm.top, model.top_mlp));
 }
 
 }  // namespace
@@ -125,7 +135,8 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
   const double inputs =
       keeps_inputs ? sum_of(model.bottom_mlp) + sum_of(model.top_mlp) - model.top_mlp.back() : 0;
   const double bytes =
-      real(local_batch) * (2.0 * elements + inputs + dropout_outputs(model)) * element;
+      real(local_batch) *
+      ((2.0 * elements + inputs + hidden_extra(model)) * element + norm_statistics(model));
   if (plans_for_gpu(config)) return bytes + gpu_activation_extra(config, local_batch);
   const bool widens = config.train.precision == Precision::kBf16;
   return widens ? bytes + widened_bytes(config, local_batch) : bytes;

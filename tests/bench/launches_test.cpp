@@ -74,6 +74,17 @@ void expect_as_planned(const std::string& yaml, const std::vector<Settings>& cas
 const std::string kCross = "model.interaction={type: cross, layers: 2, rank: 4}";
 const std::string kBf16 = "train.precision=bf16";
 
+TEST(PlannedLaunches, OfRegularisation) {
+  expect_as_planned(kModel,
+                    {{"train.clip_norm=1"},
+                     {"model.dropout={bottom: 0.2, top: 0.2}"},
+                     {"model.dropout.top=0.2", kBf16, "model.activation=gelu"},
+                     {"model.layer_norm={bottom: true, top: true}"},
+                     {"model.layer_norm={bottom: true, top: true}", kBf16, "model.dropout.top=0.2",
+                      "train.dense_optimizer.type=lamb"}},
+                    {1, 2});
+}
+
 TEST(PlannedLaunches, OfInteractions) {
   expect_as_planned(kModel,
                     {{"model.interaction=dot"},

@@ -94,7 +94,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{"DropoutOfAll", "model.dropout.top=1",
                            "model.dropout.top is \"1\": needs a number from 0 to below 1"},
                       Case{"DropoutBelowZero", "model.dropout={top: 0.5, bottom: -0.1}",
-                           "model.dropout.bottom is \"-0.1\": needs a number from 0 to below 1"}),
+                           "model.dropout.bottom is \"-0.1\": needs a number from 0 to below 1"},
+                      Case{"LayerNormByAWord", "model.layer_norm.top=layer",
+                           "model.layer_norm.top is \"layer\": needs one of true, false"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(HiddenLayers, SettingsOfAnMlpWithoutAnyAreErrors) {

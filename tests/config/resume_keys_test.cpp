@@ -84,6 +84,7 @@ TEST(KeysThatBlockResume, OnlyTheKeysThatMayChangeDoNotBlock) {
       {"train.dense_optimizer.weight_decay", "0.5"},
       {"train.clip_norm", "5"},
       {"model.dropout.top", "0.5"},
+      {"model.layer_norm.bottom", "true"},
       {"model.activation", "tanh"},
       {"model.bottom_mlp", "[8, 16]"},
       {"model.top_mlp", "[1]"}};

@@ -280,6 +280,13 @@ TEST(Mlp, GradientsThroughDropoutMatchFiniteDifferences) {
   }
 }
 
+TEST(Mlp, GradientsThroughLayerNormsMatchFiniteDifferences) {
+  for (const Activation act : {Activation::kGelu, Activation::kSigmoid, Activation::kTanh}) {
+    Network(DotConfig(), kEqualWidths, 3, act, {8, 7}, {.layer_norm = true}).expect_gradients();
+  }
+  Network(DotConfig(), kEqualWidths, 3, Activation::kTanh, {8}, {0.3, 5, true}).expect_gradients();
+}
+
 TEST(Mlp, GradientsOfManyLayersMatchFiniteDifferences) {
   for (const std::vector<int64_t>& hidden :
        {std::vector<int64_t>{4}, std::vector<int64_t>{7, 3}, std::vector<int64_t>{3, 8, 4, 6}}) {

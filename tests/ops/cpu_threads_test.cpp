@@ -87,6 +87,14 @@ void CpuThreads::add_movements() {
     std::vector<char> bytes(static_cast<size_t>(n));
     ops.fill_zero(bytes.data(), n);
   });
+  at_limits("layer_norm of 4 x", {4096, 6144}, [](Ops& ops, int64_t n) {
+    Drawn x(4, n), y(4, n);
+    const std::vector<float> scale = drawn_values(n), shift = drawn_values(n);
+    std::vector<float> means(4), inverse(4), dscale(scale.size()), dshift(scale.size());
+    ops.run(LayerNormForward{
+        x.matrix(), scale, shift, Activation::kRelu, y.matrix(), {}, means, inverse});
+    ops.run(LayerNormBackward{x.matrix(), scale, means, inverse, y.matrix(), dscale, dshift});
+  });
   at_limits("dropout of 4 x", {2048, 3072}, [](Ops& ops, int64_t n) {
     Drawn x(4, n), y(4, n);
     ops.dropout(3, 0.5, {5, 6}, x.matrix(), y.matrix());

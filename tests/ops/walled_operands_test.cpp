@@ -121,6 +121,12 @@ TEST_F(WalledOperands, OfEveryWidthAreEnough) {
         ops->convert(half.matrix(), wide.matrix());
         ops->add(x.matrix(), wide.matrix());
         ops->dropout(1, 0.5, {}, x.matrix(), a.matrix());
+        std::vector<float> means(static_cast<size_t>(rows)), inverse(means);
+        std::vector<float> dscale(static_cast<size_t>(width)), dshift(dscale);
+        ops->run(LayerNormForward{
+            x.matrix(), list(sums), list(sums), Activation::kRelu, a.matrix(), {}, means, inverse});
+        ops->run(
+            LayerNormBackward{x.matrix(), list(sums), means, inverse, a.matrix(), dscale, dshift});
         float bad = 0;
         ops->find_non_finite(x.matrix(), {&bad, 1});
         for (const Activation act : {Activation::kRelu, Activation::kGelu, Activation::kTanh}) {

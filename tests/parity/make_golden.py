@@ -22,7 +22,7 @@ STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
 MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
-          "ftrl_dot", "lamb_dot", "adamw_dot"]
+          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot"]
 ACTIVATIONS = {
     "relu": torch.relu,
     "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
@@ -74,6 +74,9 @@ def mlp(w, part, x, act, also_last):
     layers = sorted({int(k.split("/")[2]) for k in w if k.startswith(f"mlp/{part}/")})
     for i in layers:
         x = x @ w[f"mlp/{part}/{i}/weight"].T + w[f"mlp/{part}/{i}/bias"]
+        norm = f"mlp/{part}/{i}/norm"
+        if norm + "/weight" in w:
+            x = torch.nn.functional.layer_norm(x, x.shape[1:], w[norm + "/weight"], w[norm + "/bias"])
         if i != layers[-1] or also_last:
             x = act(x)
     return x

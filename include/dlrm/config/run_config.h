@@ -63,6 +63,7 @@ struct ModelConfig {
   std::vector<int64_t> top_mlp;
   Activation activation = Activation::kRelu;  ///< not kNone
   OfHiddenLayers<double> dropout;             ///< rates, 0 to below 1
+  OfHiddenLayers<bool> layer_norm;            ///< before the activation
   InteractionConfig interaction;
   std::vector<TableConfig> tables;
 

@@ -17,12 +17,14 @@ namespace dlrm {
 /// from the end. The allreduce of a bucket starts while earlier layers still compute.
 class Parameters {
  public:
-  /// One tensor: [rows, cols], or [rows] if cols is 0. Drawn from N(0, deviation²), or zero.
+  /// One tensor: [rows, cols], or [rows] if cols is 0. Drawn from N(0, deviation²). If that
+  /// is 0, all elements are `constant`.
   struct Tensor {
     std::string path;  ///< "/mlp/top/0/weight"
     int64_t rows = 0;
     int64_t cols = 0;
     double deviation = 0;
+    double constant = 0;
     int64_t offset = 0;  ///< first element in the flat arrays
     int64_t stride = 0;  ///< elements from row to row; gaps between rows stay zero
     int64_t size() const { return rows * stride; }
@@ -34,7 +36,7 @@ class Parameters {
              double clip_norm = 0);
 
   /// Adds a tensor. Returns its number. Throws after allocate().
-  int add(std::string path, int64_t rows, int64_t cols, double deviation);
+  int add(std::string path, int64_t rows, int64_t cols, double deviation, double constant = 0);
   /// Allocates the arrays. Values are zero until initialise() or a checkpoint fills them.
   /// `joined` other gradients may be summed over the ranks with the last bucket.
   void allocate(int64_t joined = 0);
@@ -43,7 +45,8 @@ class Parameters {
   View<float> joined() const {
     return {gradients_.data(), joined_ > 0 ? static_cast<size_t>(joined_) : 0};
   }
-  /// Element (r, c) of a tensor is deviation · normal_at(stream_key(seed, path), r, c).
+  /// Element (r, c) of a tensor is deviation · normal_at(stream_key(seed, path), r, c), or its
+  /// constant.
   void initialise(uint64_t seed, float initial_accumulator);
   /// Refreshes the rounded copies after values changed from outside.
   void refresh_copies();

@@ -14,6 +14,7 @@
 #include "dlrm/ops/embedding.h"
 #include "dlrm/ops/id_lists.h"
 #include "dlrm/ops/interaction.h"
+#include "dlrm/ops/layer_norm.h"
 #include "dlrm/ops/linear.h"
 #include "dlrm/ops/loss.h"
 #include "dlrm/ops/movement.h"
@@ -26,6 +27,7 @@
 #define DLRM_OPERATIONS(X)       \
   DLRM_LINEAR_OPERATIONS(X)      \
   DLRM_DROPOUT_OPERATIONS(X)     \
+  DLRM_LAYER_NORM_OPERATIONS(X)  \
   DLRM_INTERACTION_OPERATIONS(X) \
   DLRM_LOSS_OPERATIONS(X)        \
   DLRM_EMBEDDING_OPERATIONS(X)   \

@@ -7,6 +7,7 @@
 #include "cpu/embedding_body.h"
 #include "cpu/fm_body.h"
 #include "cpu/layer_body.h"
+#include "cpu/layer_norm_body.h"
 #include "cpu/random_body.h"
 #include "cpu/update_body.h"
 
@@ -23,6 +24,9 @@ constexpr Kernels kernels_named(const char* name) {
           .activate = activate,
           .activate_backward = activate_backward,
           .dropout_rows = dropout_rows,
+          .layer_norm_rows = layer_norm_rows,
+          .layer_norm_backward_rows = layer_norm_backward_rows,
+          .layer_norm_sums = layer_norm_sums,
           .add = add,
           .all_finite = all_finite,
           .cross_forward = cross_forward,

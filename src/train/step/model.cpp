@@ -21,14 +21,14 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
   const ModelConfig& m = config.model;
   const Activation act = m.activation;
   const int64_t batch = max_batch_;
-  bottom_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/bottom", m.dense_features,
-                                  m.bottom_mlp, act, act, compute_, batch,
-                                  HiddenLayers{m.dropout.bottom, config.train.seed});
+  bottom_ = std::make_unique<Mlp>(
+      context, ops, parameters_, "/mlp/bottom", m.dense_features, m.bottom_mlp, act, act, compute_,
+      batch, HiddenLayers{m.dropout.bottom, config.train.seed, m.layer_norm.bottom});
   interaction_ = make_interaction(
       m.interaction, {context, ops, parameters_, compute_, batch, m.interaction_inputs()});
   top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
                                m.top_mlp, act, Activation::kNone, compute_, batch,
-                               HiddenLayers{m.dropout.top, config.train.seed});
+                               HiddenLayers{m.dropout.top, config.train.seed, m.layer_norm.top});
   parameters_.allocate(joined_gradients);
   const auto buffer = [&](int64_t columns) { return make_buffer(columns, "activations"); };
   buffers_ = {buffer(m.dense_features),

@@ -38,6 +38,12 @@ void drop(RunConfig& c) {
   c.model.dropout = {0.2, 0.4};
 }
 
+void normalise(RunConfig& c) {
+  c.model.bottom_mlp = {9, 8, 6};
+  c.model.top_mlp = {17, 7, 1};
+  c.model.layer_norm = {true, true};
+}
+
 constexpr Case kCases[] = {
     {"WeightDecayOfAdam", [](RunConfig& c) { decay(c, OptimizerRule::kAdam); }},
     {"WeightDecayOfSgd", [](RunConfig& c) { decay(c, OptimizerRule::kSgd); }},
@@ -54,6 +60,20 @@ constexpr Case kCases[] = {
        drop(c);
        c.model.activation = Activation::kGelu;
      }},
+    {"LayerNorm", [](RunConfig& c) { normalise(c); }},
+    {"LayerNormOfGeluWithAdam",
+     [](RunConfig& c) {
+       normalise(c);
+       decay(c, OptimizerRule::kAdam);
+       c.model.activation = Activation::kGelu;
+     }},
+    {"LayerNormWithDropoutAndClipNorm",
+     [](RunConfig& c) {
+       normalise(c);
+       drop(c);
+       c.train.clip_norm = 0.05;
+       c.model.activation = Activation::kTanh;
+     }},
 };
 
 class Regularised : public testing::TestWithParam<Case> {
@@ -68,6 +88,7 @@ TEST_P(Regularised, ARunDiffersFromOneWithoutIt) {
   RunConfig plain = with(GetParam());
   plain.train.dense_optimizer.weight_decay = plain.train.clip_norm = 0;
   plain.model.dropout = {};
+  plain.model.layer_norm = {};
   EXPECT_NE(train_on_threads(with(GetParam()), 1, kSteps).tensors,
             train_on_threads(plain, 1, kSteps).tensors);
 }
