@@ -39,6 +39,13 @@ class Graph:
         return self.node("Gemm", x, self.constant(name + "/weight", weight),
                          self.constant(name + "/bias", bias), transB=1)
 
+    def layer_norm(self, x, name, scale, shift):
+        off = self.node("Sub", x, self.node("ReduceMean", x, axes=[1], keepdims=1))
+        variance = self.node("ReduceMean", self.node("Mul", off, off), axes=[1], keepdims=1)
+        spread = self.node("Sqrt", self.node("Add", variance, self.scalar(trained_model.LAYER_NORM_EPS)))
+        scaled = self.node("Mul", self.node("Div", off, spread), self.constant(name + "/weight", scale))
+        return self.node("Add", scaled, self.constant(name + "/bias", shift))
+
     def activate(self, kind, z):
         if kind == "silu":
             return self.node("Mul", z, self.node("Sigmoid", z))
@@ -51,9 +58,11 @@ class Graph:
 
 
 def mlp(graph, model, part, x, activate_last):
-    layers = model.layers(part)
+    layers, norms = model.layers(part), model.norms(part)
     for i, (weight, bias) in enumerate(layers):
         x = graph.linear(x, f"mlp/{part}/{i}", weight, bias)
+        if norms[i]:
+            x = graph.layer_norm(x, f"mlp/{part}/{i}/norm", *norms[i])
         if activate_last or i + 1 < len(layers):
             x = graph.activate(model.activation, x)
     return x

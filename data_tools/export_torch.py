@@ -3,6 +3,8 @@ import pprint
 
 import torch
 
+import trained_model
+
 SOURCE = '''"""A model that was trained by dlrm-train.
 
     model = Model.load("{weights}")
@@ -32,7 +34,7 @@ class Model(torch.nn.Module):
         super().__init__()
         self.tables = torch.nn.ParameterList(torch.empty(rows, dim) for rows, dim in TABLES.values())
         self.bottom = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in BOTTOM)
-        self.top = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in TOP){init}
+        self.top = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in TOP){init}{norms}
 
     @classmethod
     def load(cls, path):
@@ -43,12 +45,10 @@ class Model(torch.nn.Module):
     def forward(self, dense, bags):
         """The logit of each sample, [b]."""
         x = dense
-        for layer in self.bottom:
-            x = activation(layer(x))
+{bottom_layers}
         e = [self.pool(feature, bags[feature]) for feature in FEATURES]
         z = self.interact(x, e)
-        for layer in self.top[:-1]:
-            z = activation(layer(z))
+{top_layers}
         return self.top[-1](z)[:, 0]
 
     def pool(self, feature, bag):
@@ -95,6 +95,22 @@ CROSS_INIT = '''
         self.cross_v = torch.nn.ModuleList(torch.nn.Linear({n}, {rank}, bias=False) for _ in range({layers}))
         self.cross_u = torch.nn.ModuleList(torch.nn.Linear({rank}, {n}) for _ in range({layers}))'''
 
+# Loops over the layers of {part}, or over all but the last, which have an activation.
+PLAIN_LAYERS = '''
+for layer in self.{part}{which}:
+    {value} = activation(layer({value}))
+'''
+
+NORMED_LAYERS = '''
+for layer, norm in zip(self.{part}{which}, self.{part}_norms):
+    {value} = activation(norm(layer({value})))
+'''
+
+# The last layer has no norm.
+NORM_INIT = '''
+        norms = [torch.nn.LayerNorm(out, eps={eps}) for out, _ in {sizes}[:-1]] + [torch.nn.Identity()]
+        self.{part}_norms = torch.nn.ModuleList(norms)'''
+
 POOLED = '''
 # Averages of {window} columns each. The first and the last window may have fewer.
 e = torch.cat(e, 1)
@@ -115,6 +131,17 @@ def concat(interaction, width):
     return code + f"\nreturn torch.cat({order}, 1)\n"
 
 
+def layer_loop(model, part, which, value):
+    code = NORMED_LAYERS if any(model.norms(part)) else PLAIN_LAYERS
+    return indented(code.format(part=part, which=which, value=value))
+
+
+def norm_init(model, part):
+    if not any(model.norms(part)):
+        return ""
+    return NORM_INIT.format(part=part, sizes=part.upper(), eps=trained_model.LAYER_NORM_EPS)
+
+
 def indented(code):
     return "\n".join(" " * 8 + line for line in code.strip().split("\n") if line)
 
@@ -132,6 +159,8 @@ def source(model, weights_name):
         code = code.replace("torch.stack([x] + e, 1)", "torch.stack(e, 1)")
     return SOURCE.format(
         weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
+        norms=norm_init(model, "bottom") + norm_init(model, "top"),
+        bottom_layers=layer_loop(model, "bottom", "", "x"), top_layers=layer_loop(model, "top", "[:-1]", "z"),
         tables=pprint.pformat({name: model.table(name).shape for name in model.tables}, sort_dicts=False),
         features=pprint.pformat({f.name: (f.table, f.pooling) for f in model.features}, sort_dicts=False),
         bottom=pprint.pformat(shapes["bottom"]), top=pprint.pformat(shapes["top"]),
@@ -144,6 +173,9 @@ def save_weights(model, path):
     for part in ("bottom", "top"):
         for i, (weight, bias) in enumerate(model.layers(part)):
             state[f"{part}.{i}.weight"], state[f"{part}.{i}.bias"] = weight, bias
+        for i, norm in enumerate(model.norms(part)):
+            if norm:
+                state[f"{part}_norms.{i}.weight"], state[f"{part}_norms.{i}.bias"] = norm
     for i, (v, u, bias) in enumerate(model.cross_layers()):
         state[f"cross_v.{i}.weight"] = v
         state[f"cross_u.{i}.weight"], state[f"cross_u.{i}.bias"] = u, bias

@@ -15,6 +15,9 @@ import yaml
 from endings import Refused
 
 
+LAYER_NORM_EPS = 1e-5
+
+
 class ModelError(Refused):
     """Of a checkpoint, or of weights for one."""
 
@@ -54,6 +57,12 @@ class TrainedModel:
         names = [f"mlp/{part}/{i}" for i in range(64) if f"mlp/{part}/{i}/weight" in self.arrays]
         return [(self.arrays[name + "/weight"], self.arrays[name + "/bias"]) for name in names]
 
+    def norms(self, part):
+        """For each of these layers the (scale [out], shift [out]) of its layer norm, or None."""
+        names = [f"mlp/{part}/{i}/norm" for i in range(len(self.layers(part)))]
+        return [(self.arrays[name + "/weight"], self.arrays[name + "/bias"])
+                if name + "/weight" in self.arrays else None for name in names]
+
     def cross_layers(self):
         """The (v [rank, n], u [n, rank], bias [n]) of each cross layer."""
         names = [f"cross/{i}" for i in range(64) if f"cross/{i}/v" in self.arrays]
@@ -64,6 +73,7 @@ class TrainedModel:
         return {
             "dense_features": self.dense_features,
             "activation": self.activation,
+            "layer_norm": {part: any(self.norms(part)) for part in ("bottom", "top")},
             "interaction": self.interaction,
             "tables": [{"name": name, "rows": self.table(name).shape[0], "dim": self.table(name).shape[1]}
                        for name in self.tables],
@@ -81,9 +91,11 @@ class TrainedModel:
         return sigmoid(logits).astype(np.float32)
 
     def _mlp(self, part, x, activate_last):
-        layers = self.layers(part)
+        layers, norms = self.layers(part), self.norms(part)
         for i, (weight, bias) in enumerate(layers):
             x = x @ weight.T.astype(np.float64) + bias
+            if norms[i]:
+                x = layer_norm(x, *norms[i])
             if activate_last or i + 1 < len(layers):
                 x = ACTIVATIONS[self.activation](x)
         return x
@@ -145,6 +157,11 @@ def pooling_matrix(width, window):
         columns = range(max(begin, 0), min(begin + window, width))
         matrix[columns, k] = 1 / len(columns)
     return matrix
+
+
+def layer_norm(x, scale, shift):
+    off = x - x.mean(1, keepdims=True)
+    return scale * (off / np.sqrt((off ** 2).mean(1, keepdims=True) + LAYER_NORM_EPS)) + shift
 
 
 def sigmoid(z):

@@ -7,6 +7,7 @@
 // Bytes per element: sgd 12, adagrad 20, adam 28, and 2 for the rounded copy. Tensorwise rules: 20
 // and 16. An MLP's few MB stay in L2 between the backward pass and the update. Limit: the bandwidth
 // of a copy.
+#include "kernels/block_sum.cuh"
 #include "kernels/dense_update.h"
 #include "kernels/optimizer.cuh"
 #include "kernels/rows.cuh"
@@ -15,19 +16,6 @@ namespace dlrm::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-
-/// Σ over the block of `value`, in thread 0. Every thread calls it.
-__device__ double block_sum(double value) {
-  DLRM_SHARED(double, sums, kThreads);
-  const unsigned i = threadIdx.x;
-  __syncthreads();  // an earlier call has finished
-  sums[i] = value;
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (i < half) sums[i] = __dadd_rn(sums[i], sums[i + half]);
-  }
-  return sums[0];  // written last by thread 0
-}
 
 /// squares[2·block] = the block's Σ w², squares[2·block + 1] = its Σ r². A block takes
 /// elements at a fixed stride.
@@ -48,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
     w_squares += w * w;
     r_squares += r * r;
   }
-  const double sums[2] = {block_sum(w_squares), block_sum(r_squares)};
+  const double sums[2] = {block_sum<kThreads>(w_squares), block_sum<kThreads>(r_squares)};
   if (threadIdx.x != 0) return;
   for (int i = 0; i < 2; ++i) p.squares[2 * blockIdx.x + i] = static_cast<float>(sums[i]);
 }
@@ -59,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) tensor_factor_kernel(float* squares,
   double sums[2];
   for (int i = 0; i < 2; ++i) {
     const int at = static_cast<int>(threadIdx.x);
-    sums[i] = block_sum(at < blocks ? squares[2 * at + i] : 0.0);
+    sums[i] = block_sum<kThreads>(at < blocks ? squares[2 * at + i] : 0.0);
   }
   if (threadIdx.x != 0) return;
   squares[2 * kSquareBlocks] = factor_of_norms<R>(__fsqrt_rn(static_cast<float>(sums[0])),
@@ -83,7 +71,7 @@ struct DenseUpdate {
   __device__ void operator()(int64_t, int64_t i) const {
     // All loads are issued before the first value is used.
     auto w = load_pack<N>(p.values + i);
-    const auto g = load_pack<N>(p.gradients + i);
+    auto g = load_pack<N>(p.gradients + i);
     Pack<float, N> s1{}, s2{};
     if constexpr (kElementState1<R>) s1 = load_pack<N>(p.state1 + i);
     if constexpr (kElementState2<R>) s2 = load_pack<N>(p.state2 + i);
@@ -93,6 +81,7 @@ struct DenseUpdate {
     if (update_is_skipped(step)) return;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
+      decay<R>(constants, w.at[k], g.at[k]);
       w.at[k] = new_weight<R>(constants, w.at[k], g.at[k], s1.at[k], s2.at[k], factor);
     }
     store_pack(p.values + i, w);

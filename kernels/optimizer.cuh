@@ -105,6 +105,17 @@ __device__ inline float new_weight(const RuleConstants& k, float w, float g, flo
   }
 }
 
+/// The weight decay of a dense parameter, before new_weight(). Tensorwise rules have their own.
+template <Rule R>
+__device__ inline void decay(const RuleConstants& k, float& w, float& g) {
+  if (kTensorwiseRule<R> || k.weight_decay == 0) return;
+  if constexpr (R == Rule::kAdam) {
+    w = __fmul_rn(__fsub_rn(1.0f, __fmul_rn(k.lr, k.weight_decay)), w);
+  } else {
+    g = __fadd_rn(g, __fmul_rn(k.weight_decay, w));
+  }
+}
+
 /// The words whose halves round columns [8·eight, 8·eight + 8) of a row. Same as rounding_bits in
 /// dlrm/core/random.h.
 __device__ inline PhiloxWords rounding_words(uint64_t key, uint64_t row, uint32_t eight,

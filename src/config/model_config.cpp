@@ -1,17 +1,20 @@
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "dlrm/config/run_config.h"
 
 namespace dlrm {
 namespace {
 
-int64_t mlp_parameters(int64_t input, const std::vector<int64_t>& widths) {
+int64_t mlp_parameters(int64_t input, const std::vector<int64_t>& widths, bool layer_norm) {
   int64_t total = 0;
   for (const int64_t width : widths) {
     total += (input + 1) * width;
     input = width;
   }
+  // Scale and shift of hidden layers.
+  for (size_t i = 0; layer_norm && i + 1 < widths.size(); ++i) total += 2 * widths[i];
   return total;
 }
 
@@ -48,8 +51,9 @@ InteractionCost ModelConfig::interaction_cost() const {
 }
 
 int64_t ModelConfig::dense_parameters() const {
-  return mlp_parameters(dense_features, bottom_mlp) + interaction_cost().parameters +
-         mlp_parameters(interaction_width(), top_mlp);
+  return mlp_parameters(dense_features, bottom_mlp, layer_norm.bottom) +
+         interaction_cost().parameters +
+         mlp_parameters(interaction_width(), top_mlp, layer_norm.top);
 }
 
 double ModelConfig::lookups_per_sample() const {
@@ -64,9 +68,15 @@ double ModelConfig::lookups_per_sample() const {
 
 double ScheduleConfig::factor(int64_t t) const {
   if (t < warmup_steps) return static_cast<double>(t + 1) / static_cast<double>(warmup_steps);
-  if (t < decay_start || decay_steps == 0) return 1;
+  if (t < decay_start) return 1;
+  if (type == ScheduleType::kStep) {
+    return std::pow(step_factor, static_cast<double>((t - decay_start) / every));
+  }
+  if (decay_steps == 0) return 1;
   const double done = static_cast<double>(t - decay_start) / static_cast<double>(decay_steps);
-  return std::pow(std::max(0.0, 1 - done), power);
+  const double left = std::max(0.0, 1 - done);
+  if (type == ScheduleType::kPolynomial) return std::pow(left, power);
+  return floor + (1 - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
 }
 
 double TrainConfig::batch_factor() const {

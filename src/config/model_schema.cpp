@@ -1,3 +1,7 @@
+#include <utility>
+
+#include <fmt/format.h>
+
 #include "dlrm/core/error.h"
 
 #include "interaction_schema.h"
@@ -10,6 +14,17 @@ namespace {
 
 constexpr int64_t kMaxLayerWidth = int64_t{1} << 20;
 constexpr size_t kMaxLayers = 64;
+
+/// A key for each MLP.
+template <class T>
+Codec<OfHiddenLayers<T>> of_hidden_layers(const Codec<T>& codec, const char* what) {
+  using H = OfHiddenLayers<T>;
+  Schema<H> schema;
+  for (const auto& [name, member] : {std::pair{"bottom", &H::bottom}, {"top", &H::top}}) {
+    schema.key(name, member, codec, fmt::format("{} in the {} MLP", what, name));
+  }
+  return section(schema);
+}
 
 }  // namespace
 
@@ -30,6 +45,16 @@ Schema<ModelConfig> model_schema() {
       .required();
   schema.key("activation", &M::activation, choice(kActivationNames),
              "activation of every layer but the last of the top MLP; gelu is the tanh form");
+  schema.key("dropout", &M::dropout,
+             of_hidden_layers(real_number(0, 1, /*open_above=*/true),
+                              "probability with which training drops an output of a layer, except "
+                              "the last one,"),
+             "dropout of hidden layers");
+  schema.key("layer_norm", &M::layer_norm,
+             of_hidden_layers(boolean(),
+                              "layer normalisation before the activation of each layer, except the "
+                              "last one,"),
+             "layer normalisation of hidden layers");
   schema.key("interaction", &M::interaction, interaction_codec(), "how X and E are combined");
   schema.key("tables", &M::tables, table_list(), "the embedding tables").required();
   schema.then([](const Node& node, const std::string& path, M& model) {

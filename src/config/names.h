@@ -20,6 +20,9 @@ inline const Names<Precision> kPrecisionNames{{"fp32", Precision::kFp32},
                                               {"bf16", Precision::kBf16}};
 inline const Names<LrScaling> kLrScalingNames{
     {"none", LrScaling::kNone}, {"linear", LrScaling::kLinear}, {"sqrt", LrScaling::kSqrt}};
+inline const Names<ScheduleType> kScheduleTypeNames{{"polynomial", ScheduleType::kPolynomial},
+                                                    {"cosine", ScheduleType::kCosine},
+                                                    {"step", ScheduleType::kStep}};
 inline const Names<DataKind> kDataKindNames{{"hdf5", DataKind::kHdf5},
                                             {"criteo", DataKind::kCriteo},
                                             {"synthetic", DataKind::kSynthetic},

@@ -7,6 +7,7 @@
 
 #include "names.h"
 #include "run_schema.h"
+#include "schedule_schema.h"
 
 namespace dlrm {
 namespace {
@@ -47,6 +48,7 @@ Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
   schema.key("type", &O::type, choice(rules), "the optimizer");
   schema.key("lr", &O::lr, real_number(0, 1e6), "learning rate before lr_schedule");
   for (const OptimizerConstant& constant : kOptimizerConstants) {
+    if ((constant.use & use) == 0) continue;
     std::vector<std::string> users;
     for (const auto& [name, rule] : rules.words()) {
       if ((traits_of(static_cast<OptimizerRule>(rule)).constants & constant.bit) != 0)
@@ -61,20 +63,6 @@ Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
   schema.then([](const Node& node, const std::string&, O& out) {
     if (!node.find("eps")) out.eps = traits_of(out.type).eps;
   });
-  return schema;
-}
-
-Schema<ScheduleConfig> schedule_schema() {
-  using S = ScheduleConfig;
-  const auto steps = whole_number<int64_t>(0, kMaxSteps);
-  Schema<S> schema;
-  schema.key("warmup_steps", &S::warmup_steps, steps,
-             "steps in which the learning rate rises linearly");
-  schema.key("decay_start", &S::decay_start, steps,
-             "step at which the decay begins, counted from 0");
-  schema.key("decay_steps", &S::decay_steps, steps,
-             "steps of decay, after which the learning rate is 0; 0 = no decay");
-  schema.key("power", &S::power, real_number(0, 100), "exponent of the polynomial decay");
   return schema;
 }
 
@@ -122,6 +110,9 @@ Schema<TrainConfig> train_schema() {
              "optimizer of MLPs and cross layers");
   schema.key("sparse_optimizer", &T::sparse_optimizer, section(optimizer_schema(kSparse)),
              "optimizer of tables");
+  schema.key("clip_norm", &T::clip_norm, real_number(0, 1e6),
+             "the largest L2 norm of the gradients of all dense parameters, to which longer ones "
+             "are scaled; 0 = none");
   schema.key("lr_schedule", &T::lr_schedule, section(schedule_schema()),
              "learning-rate schedule of both optimizers");
   schema.key("lr_scaling", &T::lr_scaling, choice(kLrScalingNames),

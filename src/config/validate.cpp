@@ -89,11 +89,27 @@ void check_interaction(const Interaction& interaction, const ModelConfig& model,
   }
 }
 
+/// A setting of hidden layers would be ignored without any, so it is more likely a mistake.
+void check_hidden_layers(const char* key, bool is_set, const std::vector<int64_t>& sizes,
+                         const char* mlp, const Node& root) {
+  if (!is_set || sizes.size() > 1) return;
+  throw usage_error("{}: {} is for hidden layers, and {} has none: leave it out",
+                    place_of(root, key).text(), key, mlp);
+}
+
 void check_model(const ModelConfig& model, const Node& root) {
   if (model.top_mlp.back() != 1) {
     throw usage_error("{}: model.top_mlp ends with {}: needs 1 as its last width, the logit",
                       place_of(root, "model.top_mlp").text(), model.top_mlp.back());
   }
+  check_hidden_layers("model.dropout.bottom", model.dropout.bottom > 0, model.bottom_mlp,
+                      "model.bottom_mlp", root);
+  check_hidden_layers("model.dropout.top", model.dropout.top > 0, model.top_mlp, "model.top_mlp",
+                      root);
+  check_hidden_layers("model.layer_norm.bottom", model.layer_norm.bottom, model.bottom_mlp,
+                      "model.bottom_mlp", root);
+  check_hidden_layers("model.layer_norm.top", model.layer_norm.top, model.top_mlp, "model.top_mlp",
+                      root);
   std::visit([&](const auto& i) { check_interaction(i, model, root); }, model.interaction);
   if (model.interaction_width() == 0) {
     throw usage_error(

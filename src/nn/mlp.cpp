@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlrm/core/random.h"
 #include "dlrm/nn/matrix_stride.h"
 
 namespace dlrm {
@@ -14,12 +15,13 @@ constexpr int64_t kMaskStep = 128;  // bits; the rows of a mask are a multiple o
 
 Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& path,
          int64_t inputs, const std::vector<int64_t>& sizes, Activation act, Activation last_act,
-         DType compute, int64_t max_batch)
+         DType compute, int64_t max_batch, const HiddenLayers& hidden)
     : ops_(ops),
       parameters_(parameters),
       inputs_(inputs),
       compute_(compute),
-      fused_(ops.fuses_layers()) {
+      fused_(ops.fuses_layers()),
+      dropout_(hidden.dropout) {
   const bool keeps_gradients = ops.gradient_stream() != nullptr;
   int64_t in = inputs, widest = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -36,15 +38,31 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
     const size_t bytes = static_cast<size_t>(max_batch * layer.stride) * size_of(compute);
     layer.output = Buffer(context.device, bytes, "activations");
     if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
+    const bool is_hidden = i + 1 < sizes.size();
+    const bool drops = dropout_ > 0 && is_hidden, norms = hidden.layer_norm && is_hidden;
+    if (norms) {
+      layer.norm = parameters.add(layer.path + "/norm/weight", out, 0, 0, /*constant=*/1);
+      parameters.add(layer.path + "/norm/bias", out, 0, 0);
+      layer.sums = Buffer(context.device, bytes, "activations");
+      const auto samples = static_cast<size_t>(max_batch);
+      layer.norm_means = Array<float>(context.device, samples, "statistics of layer norms");
+      layer.norm_inverse_spreads =
+          Array<float>(context.device, samples, "statistics of layer norms");
+    }
+    if (drops) {
+      layer.kept = Buffer(context.device, bytes, "activations");
+      layer.dropout_key = stream_key(hidden.seed, layer.path + "/dropout");
+    }
     // A next layer with one output does not use a mask: its backward pass finds from its input
     // which elements are above 0.
-    if (fused_ && layer.act == Activation::kRelu && i + 1 < sizes.size() && sizes[i + 1] > 1) {
+    if (fused_ && !drops && !norms && layer.act == Activation::kRelu && is_hidden &&
+        sizes[i + 1] > 1) {
       layer.mask.stride = (out + kMaskStep - 1) / kMaskStep * kMaskStep;
       layer.bits = Buffer(context.device, static_cast<size_t>(max_batch * layer.mask.stride / 8),
                           "activation masks");
       layer.mask.bits = layer.bits.data();
     }
-    if (keeps_gradients && i + 1 < sizes.size()) {
+    if (keeps_gradients && is_hidden) {
       layer.gradient = Buffer(context.device, bytes, "activation gradients");
     }
     layers_.push_back(std::move(layer));
@@ -58,7 +76,8 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
   }
 }
 
-Matrix Mlp::forward(Matrix x, const Progress& progress) {
+Matrix Mlp::forward(Matrix x, const Progress& progress, const DropoutPlace* training) {
+  if (training) place_ = *training;
   for (Layer& layer : layers_) {
     layer.x = x;
     layer.y = Matrix(layer.output.data(), compute_, x.rows, layer.outputs, layer.stride);
@@ -67,20 +86,63 @@ Matrix Mlp::forward(Matrix x, const Progress& progress) {
     }
     forward(layer);
     x = layer.y;
+    if (training && layer.kept.data()) {
+      x.data = layer.kept.data();
+      drop(layer, layer.y, x);
+    }
     progress();
   }
   return x;
 }
 
+void Mlp::drop(const Layer& layer, Matrix from, Matrix to) {
+  ops_.dropout(layer.dropout_key, dropout_, place_, from, to);
+}
+
 void Mlp::forward(Layer& layer) {
   LinearForward all;
-  all.x = layer.x, all.y = layer.y, all.z = layer.z;
-  all.act = layer.act;
+  all.x = layer.x;
+  if (layer.norm < 0) {
+    all.y = layer.y, all.z = layer.z;
+    all.act = layer.act;
+  } else {
+    all.y = sums_of(layer);
+  }
   all.w = parameters_.weight(layer.weight);
   all.bias = parameters_.bias(layer.bias);
   all.rounded_bias = parameters_.rounded_bias(layer.bias);
   if (layer.mask.bits) all.mask = &layer.mask;
   ops_.run(all);
+  if (layer.norm >= 0) normalise(layer);
+}
+
+Matrix Mlp::sums_of(const Layer& layer) const {
+  Matrix sums = layer.y;
+  sums.data = layer.sums.data();
+  return sums;
+}
+
+void Mlp::normalise(const Layer& layer) {
+  LayerNormForward o{};
+  o.x = sums_of(layer), o.y = layer.y, o.z = layer.z;
+  o.act = layer.act;
+  o.scale = parameters_.bias(layer.norm), o.shift = parameters_.bias(layer.norm + 1);
+  o.means = of_samples(layer.norm_means, layer);
+  o.inverse_spreads = of_samples(layer.norm_inverse_spreads, layer);
+  ops_.run(o);
+}
+
+void Mlp::normalise_backward(const Layer& layer, Matrix dy) {
+  ops_.activation_backward(layer.act, layer.y, layer.z, dy);
+  LayerNormBackward o{};
+  o.x = sums_of(layer), o.dz = dy;
+  o.scale = parameters_.bias(layer.norm);
+  o.means = of_samples(layer.norm_means, layer);
+  o.inverse_spreads = of_samples(layer.norm_inverse_spreads, layer);
+  o.dscale = parameters_.bias_gradient(layer.norm);
+  o.dshift = parameters_.bias_gradient(layer.norm + 1);
+  ops_.run(o);
+  parameters_.gradients_ready_from(layer.norm);
 }
 
 LayerBelow Mlp::below(const Layer& layer) const {
@@ -98,6 +160,10 @@ void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
   bool is_dz = false, has_dbias = false;
   for (size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
+    if (layer.norm >= 0) {
+      normalise_backward(layer, dy);
+      is_dz = true;
+    }
     LinearBackward gradients;
     gradients.act = is_dz ? Activation::kNone : layer.act;
     gradients.y = layer.y;
@@ -108,11 +174,13 @@ void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
         i > 0 ? Matrix(gradient_of(i - 1).data(), compute_, dy.rows, layer.x.cols, layer.x.stride)
               : dx;
     LayerBelow next;
-    if (fused_ && i > 0) {
+    const bool drops = i > 0 && layers_[i - 1].kept.data();
+    if (fused_ && i > 0 && !drops && layers_[i - 1].norm < 0) {
       next = below(layers_[i - 1]);
       gradients.below = &next;
     }
     parameters_.linear_backward(gradients, layer.weight, layer.bias, !has_dbias);
+    if (drops) drop(layers_[i - 1], gradients.dx, gradients.dx);
     is_dz = gradients.below != nullptr;
     has_dbias = next.has_dbias;
     dy = gradients.dx;

@@ -16,20 +16,24 @@ int64_t aligned(int64_t floats) { return (floats + kAlign - 1) / kAlign * kAlign
 
 }  // namespace
 
-Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire)
+Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire,
+                       double clip_norm)
     : context_(context),
       ops_(ops),
       rule_(rule),
       compute_(compute),
-      can_fuse_update_(context.comm.size() == 1 && !context.device.asynchronous()),
+      clip_norm_(clip_norm),
+      can_fuse_update_(context.comm.size() == 1 && !context.device.asynchronous() &&
+                       clip_norm == 0),
       holds_gradients_(context.comm.size() > 1 && ops.gradient_stream()),
       wire_(wire),
       buckets_(context, wire, ops.gradient_stream()) {}
 
-int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
+int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation,
+                    double constant) {
   DLRM_CHECK(values_.size() == 0, "{} added after allocate()", path);
   const int64_t stride = cols ? matrix_stride(context_.device, cols) : 1;
-  tensors_.push_back({std::move(path), rows, cols, deviation, size_, stride});
+  tensors_.push_back({std::move(path), rows, cols, deviation, constant, size_, stride});
   size_ += aligned(tensors_.back().size());
   return static_cast<int>(tensors_.size()) - 1;
 }
@@ -64,6 +68,9 @@ void Parameters::initialise(uint64_t seed, float initial_accumulator) {
     const uint64_t key = stream_key(seed, t.path);
     const int64_t cols = t.cols ? t.cols : 1;
     drawn.assign(static_cast<size_t>(t.size()), 0);
+    for (int64_t r = 0; r < t.rows && t.deviation == 0 && t.constant != 0; ++r) {
+      std::fill_n(drawn.data() + r * t.stride, cols, static_cast<float>(t.constant));
+    }
     for (int64_t r = 0; r < t.rows && t.deviation != 0; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
         drawn[static_cast<size_t>(r * t.stride + c)] = static_cast<float>(
@@ -229,7 +236,12 @@ std::optional<std::string> Parameters::first_bad_tensor() {
 }
 
 void Parameters::update(const OptimizerStep& step) {
-  if (!in_fused_update_) return update(step, 0, size_);
+  if (!in_fused_update_) {
+    if (clip_norm_ > 0) {
+      ops_.clip_norm({gradient(0), static_cast<size_t>(size_)}, clip_norm_);
+    }
+    return update(step, 0, size_);
+  }
   DLRM_CHECK(applied_from_ == 0, "gradients of some layers were never complete");
   in_fused_update_ = false;
 }

@@ -74,8 +74,10 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
   const InteractionCost interaction = model.interaction_cost();
   const double rows =
       sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + sum_of(model.top_mlp);
-  const double tensors =
-      2.0 * real(model.bottom_mlp.size() + model.top_mlp.size()) + real(interaction.tensors) + 1;
+  const size_t norms = (model.layer_norm.bottom ? model.bottom_mlp.size() : 0) +
+                       (model.layer_norm.top ? model.top_mlp.size() : 0);
+  const double tensors = 2.0 * real(model.bottom_mlp.size() + model.top_mlp.size() + norms) +
+                         real(interaction.tensors) + 1;
   return kPadding * (rows + tensors) * bytes_a_parameter;
 }
 
@@ -83,7 +85,14 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
 double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
   const ModelConfig& model = config.model;
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
-  const double buffers = 2.0 * real(model.bottom_mlp.size() + model.top_mlp.size()) +
+  const auto hidden = [](bool extra, const std::vector<int64_t>& sizes) {
+    return extra ? real(sizes.size()) : 0.0;
+  };
+  const double more = hidden(model.dropout.bottom > 0, model.bottom_mlp) +
+                      hidden(model.dropout.top > 0, model.top_mlp) +
+                      hidden(model.layer_norm.bottom, model.bottom_mlp) +
+                      hidden(model.layer_norm.top, model.top_mlp);
+  const double buffers = 2.0 * real(model.bottom_mlp.size() + model.top_mlp.size()) + more +
                          real(model.interaction_cost().tensors) + 8;
   const double masks = (sum_of(model.bottom_mlp) + sum_of(model.top_mlp)) / 8 +
                        16.0 * real(model.bottom_mlp.size() + model.top_mlp.size());
@@ -133,6 +142,27 @@ double widened_bytes(const RunConfig& config, int64_t local_batch) {
   add_layers(model.interaction_width(), model.top_mlp);
   const int64_t vectors = local_batch * widest;
   return 4.0 * real(2 * vectors + std::max(vectors, largest));
+}
+
+/// Outputs of the hidden layers of an MLP, per sample.
+double hidden_outputs(const std::vector<int64_t>& sizes) {
+  return sizes.empty() ? 0 : sum_of(sizes) - real(sizes.back());
+}
+
+/// Elements that dropout keeps and that layer norms read, per sample.
+double hidden_extra(const ModelConfig& model) {
+  const int bottom = (model.dropout.bottom > 0 ? 1 : 0) + (model.layer_norm.bottom ? 1 : 0);
+  const int top = (model.dropout.top > 0 ? 1 : 0) + (model.layer_norm.top ? 1 : 0);
+  return bottom * hidden_outputs(model.bottom_mlp) + top * hidden_outputs(model.top_mlp);
+}
+
+/// Bytes of the statistics of layer norms, per sample: two numbers a layer.
+double norm_statistics(const ModelConfig& model) {
+  const auto layers = [](bool norms, const std::vector<int64_t>& sizes) {
+    return norms && !sizes.empty() ? real(static_cast<int64_t>(sizes.size()) - 1) : 0.0;
+  };
+  return 8 * (layers(model.layer_norm.bottom, model.bottom_mlp) +
+              layers(model.layer_norm.top, model.top_mlp));
 }
 
 }  // namespace
@@ -185,7 +215,9 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
   const bool keeps_inputs = needs_input(model.activation);
   const double inputs =
       keeps_inputs ? sum_of(model.bottom_mlp) + sum_of(model.top_mlp) - model.top_mlp.back() : 0;
-  const double bytes = real(local_batch) * (2.0 * elements + inputs) * element;
+  const double bytes =
+      real(local_batch) *
+      ((2.0 * elements + inputs + hidden_extra(model)) * element + norm_statistics(model));
   if (plans_for_gpu(config)) return bytes + gpu_activation_extra(config, local_batch);
   const bool widens = config.train.precision == Precision::kBf16;
   return widens ? bytes + widened_bytes(config, local_batch) : bytes;

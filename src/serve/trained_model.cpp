@@ -18,6 +18,7 @@ RunConfig serving_config(const CheckpointState& state, const std::string& checkp
   RunConfig config = parse_config(state.config, checkpoint + "/index.h5: config");
   config.train.global_batch_size = options.batch_size;
   config.train.dense_optimizer.type = OptimizerRule::kSgd;  // it has no state
+  config.model.dropout = {};
   return config;
 }
 

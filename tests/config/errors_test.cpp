@@ -90,6 +90,51 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
+    HiddenLayers, BadValue,
+    ::testing::Values(Case{"DropoutOfAll", "model.dropout.top=1",
+                           "model.dropout.top is \"1\": needs a number from 0 to below 1"},
+                      Case{"DropoutBelowZero", "model.dropout={top: 0.5, bottom: -0.1}",
+                           "model.dropout.bottom is \"-0.1\": needs a number from 0 to below 1"},
+                      Case{"LayerNormByAWord", "model.layer_norm.top=layer",
+                           "model.layer_norm.top is \"layer\": needs one of true, false"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(HiddenLayers, SettingsOfAnMlpWithoutAnyAreErrors) {
+  EXPECT_EQ(error_of(kSmallYaml, {"model.top_mlp=[1]", "model.dropout.top=0.5"}),
+            "--set model.dropout.top=0.5: model.dropout.top is for hidden layers, and "
+            "model.top_mlp has none: leave it out");
+  EXPECT_EQ(error_of("model:\n"
+                     "  dense_features: 13\n"
+                     "  bottom_mlp: [16]\n"
+                     "  top_mlp: [8, 1]\n"
+                     "  dropout: {bottom: 0.5}\n"
+                     "  tables: [{name: C1, rows: 100}]\n"
+                     "data: {train: train.h5}\n"
+                     "train: {global_batch_size: 64}\n"),
+            "small.yaml:5: model.dropout.bottom is for hidden layers, and model.bottom_mlp has "
+            "none: leave it out");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, BadValue,
+    ::testing::Values(
+        Case{"Type", "train.lr_schedule.type=linear",
+             "train.lr_schedule.type is \"linear\": needs one of polynomial, cosine, step"},
+        Case{"PowerOfACosine", "train.lr_schedule={type: cosine, power: 2}",
+             "train.lr_schedule.power has no effect if the type is cosine: leave it out"},
+        Case{"FloorOfAPolynomial", "train.lr_schedule.floor=0.1",
+             "train.lr_schedule.floor has no effect if the type is polynomial: leave it out"},
+        Case{"DecayStepsOfSteps", "train.lr_schedule={type: step, every: 5, decay_steps: 5}",
+             "train.lr_schedule.decay_steps has no effect if the type is step: leave it out"},
+        Case{"StepsWithoutEvery", "train.lr_schedule={type: step}",
+             "train.lr_schedule.every is missing: type step needs a whole number from 1 to "
+             "9007199254740992"},
+        Case{"EveryZero", "train.lr_schedule={type: step, every: 0}",
+             "train.lr_schedule.every is \"0\": needs a whole number from 1 to "
+             "9007199254740992"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
     Keys, BadValue,
     ::testing::Values(
         Case{"Misspelt", "train.bach_size=4",

@@ -209,6 +209,42 @@ TEST(ScheduleConfig, TheFactorWarmsUpHoldsAndDecays) {
   EXPECT_EQ(schedule.factor(1000), 0);
 }
 
+/// Those of torch.optim.lr_scheduler.CosineAnnealingLR.
+TEST(ScheduleConfig, ACosineFallsToItsFloor) {
+  ScheduleConfig schedule{4, 10, 8};
+  schedule.type = ScheduleType::kCosine;
+  schedule.floor = 0.1;
+  EXPECT_EQ(schedule.factor(0), 0.25);
+  EXPECT_EQ(schedule.factor(9), 1);
+  EXPECT_EQ(schedule.factor(10), 1);
+  for (int64_t t = 10; t < 18; ++t) {
+    const double turned = static_cast<double>(t - 10) / 8;
+    EXPECT_NEAR(schedule.factor(t), 0.1 + 0.9 * (1 + std::cos(M_PI * turned)) / 2, 1e-15) << t;
+  }
+  EXPECT_NEAR(schedule.factor(14), 0.55, 1e-15);
+  EXPECT_EQ(schedule.factor(18), 0.1);
+  EXPECT_EQ(schedule.factor(100000), 0.1);
+  schedule.decay_steps = 0;
+  EXPECT_EQ(schedule.factor(100000), 1);
+}
+
+/// Those of torch.optim.lr_scheduler.StepLR.
+TEST(ScheduleConfig, StepsMultiplyByTheFactor) {
+  ScheduleConfig schedule;
+  schedule.type = ScheduleType::kStep;
+  schedule.every = 3;
+  schedule.step_factor = 0.5;
+  for (const auto& [t, factor] : {std::pair{0, 1.0}, {2, 1.0}, {3, 0.5}, {5, 0.5}, {6, 0.25}}) {
+    EXPECT_EQ(schedule.factor(t), factor) << t;
+  }
+  EXPECT_EQ(schedule.factor(1000000), 0);
+  schedule.warmup_steps = 4;
+  schedule.decay_start = 10;
+  for (const auto& [t, factor] : {std::pair{1, 0.5}, {4, 1.0}, {12, 1.0}, {13, 0.5}}) {
+    EXPECT_EQ(schedule.factor(t), factor) << t;
+  }
+}
+
 TEST(ScheduleConfig, WarmUpPrecedesADecayThatBeginsEarlier) {
   const ScheduleConfig schedule{4, 2, 4, 1};
   EXPECT_EQ(schedule.factor(3), 1);

@@ -81,6 +81,10 @@ TEST(KeysThatBlockResume, OnlyTheKeysThatMayChangeDoNotBlock) {
       {"train.lr_schedule.warmup_steps", "5"},
       {"train.lr_schedule.decay_start", "5"},
       {"train.lr_schedule.decay_steps", "5"},
+      {"train.dense_optimizer.weight_decay", "0.5"},
+      {"train.clip_norm", "5"},
+      {"model.dropout.top", "0.5"},
+      {"model.layer_norm.bottom", "true"},
       {"model.activation", "tanh"},
       {"model.bottom_mlp", "[8, 16]"},
       {"model.top_mlp", "[1]"}};

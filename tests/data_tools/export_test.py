@@ -49,6 +49,8 @@ MODELS = {
     "cross": ["model.interaction={type: cross, layers: 2, rank: 4}", "model.activation=silu"],
     "concat": ["model.interaction=concat", "model.activation=sigmoid", "model.tables.mean.dim=3"],
     "pooled": ["model.interaction={type: concat, order: dense_last, average_pool: 13}", "model.activation=tanh"],
+    "regularised": ["model.layer_norm={bottom: true, top: true}", "model.dropout={bottom: 0.1, top: 0.2}",
+                    "model.bottom_mlp=[9, 8, 6]", "model.top_mlp=[12, 7, 1]", "model.activation=gelu"],
     "no_dense": NO_DENSE,
     "no_dense_pooled": NO_DENSE + ["model.interaction={type: concat, average_pool: 13}"],
     "no_bottom": ["model.interaction=concat", "model.bottom_mlp=[]", "model.tables.tiny.dtype=bf16"],

@@ -17,20 +17,21 @@ namespace {
 class Network {
  public:
   Network(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,
-          Activation act = Activation::kRelu, const std::vector<int64_t>& hidden = {})
+          Activation act = Activation::kRelu, const std::vector<int64_t>& hidden = {},
+          const HiddenLayers& also = {})
       : batch_(batch),
         parameters_(rank_.context, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
         bottom_(rank_.context, *ops_, parameters_, "/mlp/bottom", in.dense,
-                bottom_layers(in, hidden), act, act, DType::kFloat32, batch),
+                bottom_layers(in, hidden), act, act, DType::kFloat32, batch, also),
         x_(random(batch * in.dense)),
         e_(random(batch * in.embeddings)),
         de_(static_cast<size_t>(batch * in.embeddings)),
         dx_(static_cast<size_t>(batch * in.dense)) {
     interaction_ = make_interaction(
         interaction, {rank_.context, *ops_, parameters_, DType::kFloat32, batch, in});
-    top_ =
-        std::make_unique<Mlp>(rank_.context, *ops_, parameters_, "/mlp/top", interaction_->width(),
-                              layers(6, hidden, 1), act, Activation::kNone, DType::kFloat32, batch);
+    top_ = std::make_unique<Mlp>(rank_.context, *ops_, parameters_, "/mlp/top",
+                                 interaction_->width(), layers(6, hidden, 1), act,
+                                 Activation::kNone, DType::kFloat32, batch, also);
     parameters_.allocate();
     parameters_.initialise(3, 0);
     weights_ = random(batch);
@@ -38,9 +39,9 @@ class Network {
   }
 
   double loss() {
-    const Matrix x = bottom_.forward(matrix(x_), counted_);
+    const Matrix x = bottom_.forward(matrix(x_), counted_, &place_);
     const Matrix z = interaction_->forward(x, matrix(e_), counted_);
-    const Matrix y = top_->forward(z, counted_);
+    const Matrix y = top_->forward(z, counted_, &place_);
     double sum = 0;
     for (int64_t s = 0; s < batch_; ++s) sum += weights_[static_cast<size_t>(s)] * y.f32()(s, 0);
     return sum;
@@ -105,6 +106,7 @@ class Network {
     return {v.data(), DType::kFloat32, batch_, static_cast<int64_t>(v.size()) / batch_};
   }
 
+  const DropoutPlace place_{100, 7};
   std::mt19937 random_{11};
   int64_t batch_;
   OneRank rank_{make_guarded_device(64)};
@@ -269,6 +271,20 @@ TEST(Mlp, GradientsOfSmoothActivationsMatchFiniteDifferences) {
        {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {
     Network(DotConfig(), kEqualWidths, 3, act).expect_gradients();
   }
+}
+
+TEST(Mlp, GradientsThroughDropoutMatchFiniteDifferences) {
+  for (const Activation act : {Activation::kRelu, Activation::kGelu, Activation::kSigmoid}) {
+    Network(DotConfig(), kEqualWidths, 3, act, {8, 7}, {.dropout = 0.3, .seed = 5})
+        .expect_gradients();
+  }
+}
+
+TEST(Mlp, GradientsThroughLayerNormsMatchFiniteDifferences) {
+  for (const Activation act : {Activation::kGelu, Activation::kSigmoid, Activation::kTanh}) {
+    Network(DotConfig(), kEqualWidths, 3, act, {8, 7}, {.layer_norm = true}).expect_gradients();
+  }
+  Network(DotConfig(), kEqualWidths, 3, Activation::kTanh, {8}, {0.3, 5, true}).expect_gradients();
 }
 
 TEST(Mlp, GradientsOfManyLayersMatchFiniteDifferences) {

@@ -250,6 +250,26 @@ TEST(FusedUpdate, AppliesEachLayerAsSoonAsItsGradientIsComplete) {
   }
 }
 
+TEST(FusedUpdate, DoesNotStartIfGradientsAreClipped) {
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32,
+               /*clip_norm=*/1);
+  const int a = p.add("/a", 2, 3, 0), b = p.add("/b", 2, 0, 0);
+  p.allocate();
+  OptimizerStep step;
+  step.lr = 1;
+  EXPECT_FALSE(p.begin_fused_update(step));
+  std::fill_n(p.weight_gradient(a).data, 6, 2.0f);
+  std::fill_n(p.bias_gradient(b).data(), 2, 6.0f);
+  p.gradients_ready_from(a);
+  p.finish_gradients();
+  p.update(step);
+  const float norm = std::sqrt(6 * 4.0f + 2 * 36.0f);  // of both tensors together
+  EXPECT_NEAR(p.values(a)[5], -2 / norm, 1e-6);
+  EXPECT_NEAR(p.values(b)[1], -6 / norm, 1e-6);
+}
+
 TEST(FusedUpdate, AppliesGradientsThatNoLayerComputes) {
   FusedLayers layers;
   Parameters& p = layers.p;

@@ -125,8 +125,41 @@ void add_backward(Cases& all, DType type, Activation act, Added added, bool with
        }});
 }
 
+void add_layer_norms(Cases& all, DType type) {
+  for (const Activation act : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
+    all.push_back({fmt::format("layer_norm_forward {} {}", name_of(type), name_of_activation(act)),
+                   [=](Ops& ops) {
+                     Cells x = cells(3, 5, 1, type), y(3, 5, type), z(3, 5, type);
+                     const std::vector<float> scale = positive(5, 2), shift = values(5, 3);
+                     std::vector<float> means(3), inverse(3);
+                     ops.run(LayerNormForward{x.matrix(), scale, shift, act, y.matrix(),
+                                              needs_input(act) ? z.matrix() : Matrix(), means,
+                                              inverse});
+                   }});
+  }
+  all.push_back(
+      {fmt::format("layer_norm_backward {}", name_of(type)), [=](Ops& ops) {
+         Cells x = cells(3, 5, 1, type), dz = cells(3, 5, 4, type);
+         const std::vector<float> scale = positive(5, 2), means = values(3, 5);
+         const std::vector<float> inverse = positive(3, 6);
+         std::vector<float> dscale(5), dshift(5);
+         ops.run(LayerNormBackward{x.matrix(), scale, means, inverse, dz.matrix(), dscale, dshift});
+       }});
+}
+
 void add_layers(Cases& all) {
   for (const DType type : kTypes) {
+    add_layer_norms(all, type);
+    for (const bool replayed : {false, true}) {
+      all.push_back(
+          {fmt::format("dropout {}{}", name_of(type), replayed ? " replayed" : ""), [=](Ops& ops) {
+             Cells x = cells(3, 5, 1, type), y(3, 5, type);
+             const std::vector<uint32_t> step{9};
+             DropoutPlace place{7, 2};
+             if (replayed) place.device_step = step;
+             ops.dropout(11, 0.25, place, x.matrix(), y.matrix());
+           }});
+    }
     for (const Activation act : kActivations) {
       add_forward(all, type, act, Added::kNone, true);
       add_backward(all, type, act, Added::kNone, true, true);
@@ -388,6 +421,12 @@ void add_parameters(Cases& all) {
              ops.dense_update(step, w, g, s1, s2, copy);
            }});
     }
+  }
+  for (const double most : {1.0, 100.0}) {
+    all.push_back({fmt::format("clip_norm {}", most), [=](Ops& ops) {
+                     std::vector<float> g = values(5, 1);
+                     ops.clip_norm(g, most);
+                   }});
   }
   for (const DType type : kTypes) {
     all.push_back({fmt::format("fill_uniform {}", name_of(type)), [=](Ops& ops) {

@@ -87,6 +87,18 @@ void CpuThreads::add_movements() {
     std::vector<char> bytes(static_cast<size_t>(n));
     ops.fill_zero(bytes.data(), n);
   });
+  at_limits("layer_norm of 4 x", {4096, 6144}, [](Ops& ops, int64_t n) {
+    Drawn x(4, n), y(4, n);
+    const std::vector<float> scale = drawn_values(n), shift = drawn_values(n);
+    std::vector<float> means(4), inverse(4), dscale(scale.size()), dshift(scale.size());
+    ops.run(LayerNormForward{
+        x.matrix(), scale, shift, Activation::kRelu, y.matrix(), {}, means, inverse});
+    ops.run(LayerNormBackward{x.matrix(), scale, means, inverse, y.matrix(), dscale, dshift});
+  });
+  at_limits("dropout of 4 x", {2048, 3072}, [](Ops& ops, int64_t n) {
+    Drawn x(4, n), y(4, n);
+    ops.dropout(3, 0.5, {5, 6}, x.matrix(), y.matrix());
+  });
   at_limits("find_non_finite 4 x", {kGrain / 2, 3 * kGrain / 4}, [](Ops& ops, int64_t n) {
     Cells x = Cells::random(4, n, 1);
     std::vector<float> bad(1);
@@ -429,6 +441,10 @@ void CpuThreads::add_updates() {
   at_limits("dense_update of", {2 * kGrain, 3 * kGrain}, [](Ops& ops, int64_t n) {
     std::vector<float> w = drawn_values(n), g = drawn_values(n);
     ops.dense_update(step_of(OptimizerRule::kSgd), w, g, {}, {}, {});
+  });
+  at_limits("clip_norm of", {2 * kGrain, 3 * kGrain, 11 * 4096 + 1}, [](Ops& ops, int64_t n) {
+    std::vector<float> g = drawn_values(n);
+    ops.clip_norm(g, 5);
   });
   at_limits("lamb of", {4097, 7 * 4096 + 1, 2 * kGrain, 11 * 4096 + 1}, [](Ops& ops, int64_t n) {
     std::vector<float> w = drawn_values(n), g = drawn_values(n), m = drawn_values(n);

@@ -67,6 +67,7 @@ TEST_P(EmptyOperations, OnMatricesWithoutRowsDoNothing) {
       EXPECT_NO_THROW(ops->convert(x, x));
       EXPECT_NO_THROW(ops->add(x, x));
       EXPECT_NO_THROW(ops->find_non_finite(x, {&bad, 1}));
+      EXPECT_NO_THROW(ops->dropout(1, 0.5, {}, x, x));
       EXPECT_NO_THROW(ops->dot_forward(x, e, z));
       EXPECT_NO_THROW(ops->dot_backward(x, e, z, x, e));
       EXPECT_NO_THROW(ops->run(FmForward{x, e, none(3 * cols + 1)}));

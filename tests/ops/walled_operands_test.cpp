@@ -120,6 +120,13 @@ TEST_F(WalledOperands, OfEveryWidthAreEnough) {
         ops->convert(x.matrix(), half.matrix());
         ops->convert(half.matrix(), wide.matrix());
         ops->add(x.matrix(), wide.matrix());
+        ops->dropout(1, 0.5, {}, x.matrix(), a.matrix());
+        std::vector<float> means(static_cast<size_t>(rows)), inverse(means);
+        std::vector<float> dscale(static_cast<size_t>(width)), dshift(dscale);
+        ops->run(LayerNormForward{
+            x.matrix(), list(sums), list(sums), Activation::kRelu, a.matrix(), {}, means, inverse});
+        ops->run(
+            LayerNormBackward{x.matrix(), list(sums), means, inverse, a.matrix(), dscale, dshift});
         float bad = 0;
         ops->find_non_finite(x.matrix(), {&bad, 1});
         for (const Activation act : {Activation::kRelu, Activation::kGelu, Activation::kTanh}) {
@@ -146,6 +153,7 @@ TEST_F(WalledOperands, OfEveryWidthAreEnough) {
           ops->dense_update(step, list(wide), list(g), states > 0 ? list(s1) : View<float>(),
                             states > 1 ? list(s2) : View<float>(), copy);
         }
+        ops->clip_norm(list(wide), 1);
         double loss = 0;
         Cells logits = cells(1, 14, rows * width), d = logits;
         const std::vector<float> labels(static_cast<size_t>(rows * width), 1.0f);

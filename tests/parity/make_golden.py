@@ -22,7 +22,7 @@ STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
 MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
-          "ftrl_dot", "lamb_dot"]
+          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot"]
 ACTIVATIONS = {
     "relu": torch.relu,
     "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
@@ -74,6 +74,9 @@ def mlp(w, part, x, act, also_last):
     layers = sorted({int(k.split("/")[2]) for k in w if k.startswith(f"mlp/{part}/")})
     for i in layers:
         x = x @ w[f"mlp/{part}/{i}/weight"].T + w[f"mlp/{part}/{i}/bias"]
+        norm = f"mlp/{part}/{i}/norm"
+        if norm + "/weight" in w:
+            x = torch.nn.functional.layer_norm(x, x.shape[1:], w[norm + "/weight"], w[norm + "/bias"])
         if i != layers[-1] or also_last:
             x = act(x)
     return x
@@ -159,12 +162,22 @@ def optimizers(model, weights):
                 torch.optim.SGD(dense, lr=0.1)]
     if model.startswith("lamb"):
         return [torch.optim.Adagrad(tables, lr=0.05, eps=1e-10), Lamb(dense, lr=0.02, weight_decay=0.01)]
+    if model.startswith("adamw"):
+        return [torch.optim.Adagrad(tables, lr=0.05, eps=1e-10), torch.optim.AdamW(dense, lr=0.02, weight_decay=0.5)]
     return [torch.optim.Adagrad(tables + dense, lr=0.05, eps=1e-10)]
+
+
+def schedules(model, of_model):
+    """Those of the learning rates, each stepped after its optimizer."""
+    if not model.startswith("adamw"):
+        return []
+    return [torch.optim.lr_scheduler.CosineAnnealingLR(o, STEPS, 0.1 * o.param_groups[0]["lr"]) for o in of_model]
 
 
 def train(model, weights, activation=None):
     act = ACTIVATIONS[activation or ("gelu" if model.startswith("gelu") else "relu")]
     of_model = optimizers(model, weights)
+    of_rates = schedules(model, of_model)
     losses = []
     with h5py.File(os.path.join(HERE, "data.h5"), "r") as f:
         n = int(f.attrs["samples"])
@@ -178,7 +191,9 @@ def train(model, weights, activation=None):
         for optimizer in of_model:
             optimizer.zero_grad()
         loss.backward()
-        for optimizer in of_model:
+        if model.startswith("adamw"):
+            torch.nn.utils.clip_grad_norm_([w for name, w in weights.items() if not name.startswith("tables/")], 0.1)
+        for optimizer in of_model + of_rates:
             optimizer.step()
         losses.append(loss.item())
     return losses

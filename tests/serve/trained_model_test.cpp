@@ -60,6 +60,11 @@ const Variant kVariants[] = {
        c.model.interaction = ConcatConfig();
      }},
     {"sigmoid", [](RunConfig& c) { c.model.activation = Activation::kSigmoid; }},
+    {"layer_norm_and_dropout",
+     [](RunConfig& c) {
+       c.model.layer_norm = {true, true};
+       c.model.dropout = {0.2, 0.3};
+     }},
     {"bf16_tables",
      [](RunConfig& c) {
        for (TableConfig& table : c.model.tables) table.dtype = DType::kBFloat16;

@@ -89,6 +89,21 @@ TEST_P(PlannedMemory, GrowsWithTheVectorsOfATrainingRank) {
   }
 }
 
+/// The plan leaves out what fills cache lines, and may have more for the padding of rows.
+TEST_P(PlannedMemory, CoversDropoutAndLayerNorms) {
+  const bool on_gpu = std::get<1>(GetParam()) == DeviceKind::kCuda;
+  if (on_gpu && cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  RunConfig plain = config_of(64);
+  plain.model.bottom_mlp = {192, 128, 64};
+  RunConfig regularised = plain;
+  regularised.model.dropout = {0.5, 0.5};
+  regularised.model.layer_norm = {true, true};
+  const double more = planned(regularised) - planned(plain);
+  const double taken_more = taken(regularised) - taken(plain);
+  EXPECT_LE(taken_more, 1.01 * more);
+  EXPECT_GE(taken_more, 0.7 * more);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, PlannedMemory,
     ::testing::Combine(

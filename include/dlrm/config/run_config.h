@@ -22,6 +22,8 @@ enum class CommKind : uint8_t { kAuto, kMpi, kNccl, kStaged };
 enum class MemoryTier : uint8_t { kAuto, kDevice, kHost, kCached };
 /// How learning rates follow the batch size.
 enum class LrScaling : uint8_t { kNone, kLinear, kSqrt };
+/// How learning rates fall with the steps.
+enum class ScheduleType : uint8_t { kPolynomial, kCosine, kStep };
 /// The metric by which evaluations are compared.
 enum class BestMetric : uint8_t { kNone, kAuc, kLogLoss };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
@@ -46,12 +48,22 @@ struct TableConfig {
   bool operator==(const TableConfig&) const = default;
 };
 
+/// A value for the hidden layers of each MLP, all but its last.
+template <class T>
+struct OfHiddenLayers {
+  T bottom{}, top{};
+
+  bool operator==(const OfHiddenLayers&) const = default;
+};
+
 struct ModelConfig {
   int64_t dense_features = 0;
   int64_t embedding_dim = 16;
   std::vector<int64_t> bottom_mlp;  ///< empty: no MLP. Default of the key: 512, 256, 64, 16
   std::vector<int64_t> top_mlp;
   Activation activation = Activation::kRelu;  ///< not kNone
+  OfHiddenLayers<double> dropout;             ///< rates, 0 to below 1
+  OfHiddenLayers<bool> layer_norm;            ///< before the activation
   InteractionConfig interaction;
   std::vector<TableConfig> tables;
 
@@ -94,9 +106,16 @@ struct ScheduleConfig {
   int64_t decay_start = 0;
   int64_t decay_steps = 0;
   double power = 2;
+  ScheduleType type = ScheduleType::kPolynomial;
+  double floor = 0;          ///< of cosine
+  int64_t every = 0;         ///< of step, at least 1
+  double step_factor = 0.5;  ///< of step
 
-  /// The factor on the learning rate at step t, counted from 0:
-  ///   (t+1)/warmup, then 1, then max(0, 1 - (t - decay_start)/decay_steps)^power
+  /// The factor on the learning rate at step t, counted from 0: (t+1)/warmup, then 1, and from
+  /// decay_start on, with d = min(1, (t - decay_start)/decay_steps):
+  ///   polynomial  (1 - d)^power
+  ///   cosine      floor + (1 - floor)·(1 + cos πd)/2
+  ///   step        step_factor^⌊(t - decay_start)/every⌋
   double factor(int64_t t) const;
 
   bool operator==(const ScheduleConfig&) const = default;
@@ -121,6 +140,7 @@ struct TrainConfig {
   WireConfig wire;
   OptimizerConfig dense_optimizer{OptimizerRule::kSgd, 0.1};
   OptimizerConfig sparse_optimizer{OptimizerRule::kAdagrad, 0.01};
+  double clip_norm = 0;  ///< of all dense gradients; 0 = they are not clipped
   ScheduleConfig lr_schedule;
   LrScaling lr_scaling = LrScaling::kNone;
   int64_t base_batch_size = 2048;  ///< for which the learning rates are meant

@@ -21,6 +21,9 @@ namespace dlrm {
 ///                    n. docs/config.md explains why s1 is computed from w.
 ///   lamb             s1, s2 as in adam; r = m̂/(√v̂ + eps) + weight_decay·w;
 ///                    w -= lr·(‖w‖/‖r‖)·r with norms of the whole tensor; w -= lr·r if one is 0
+/// In dense parameters weight_decay acts on other rules too, before the step: adam begins with
+/// w *= 1 - lr·weight_decay (AdamW, Loshchilov and Hutter 2019), others with g += weight_decay·w.
+/// Both are torch.optim's.
 enum class OptimizerRule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam, kFtrl, kLamb };
 
 /// A rule and its constants as configured.
@@ -39,6 +42,14 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
+/// Flags of OptimizerTraits::use.
+///   kDense        The rule updates dense layers.
+///   kSparse       The rule updates rows of tables.
+///   kRowwise      The update of an element depends on its whole row. State is one number per row.
+///   kTensorwise   w -= lr·f(‖w‖, ‖r‖)·r with norms of the whole tensor. An element of r depends
+///                 only on that element's values.
+constexpr uint32_t kDense = 1, kSparse = 2, kRowwise = 4, kTensorwise = 8;
+
 using OptimizerMember = double OptimizerConfig::*;
 
 /// A constant of some rules that a config can set.
@@ -49,6 +60,7 @@ struct OptimizerConstant {
   double lowest, highest;
   bool below_highest;  ///< `highest` itself is not allowed
   const char* meaning;
+  uint32_t use = kDense | kSparse;  ///< the optimizers that have it
 };
 
 constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8, kBeta = 16, kL1 = 32, kL2 = 64,
@@ -68,7 +80,10 @@ inline constexpr OptimizerConstant kOptimizerConstants[] = {
     {kL1, "l1", &OptimizerConfig::l1, 0, 1e6, false, "coefficient of the L1 norm"},
     {kL2, "l2", &OptimizerConfig::l2, 0, 1e6, false, "coefficient of half the squared L2 norm"},
     {kWeightDecay, "weight_decay", &OptimizerConfig::weight_decay, 0, 1e6, false,
-     "coefficient of the weight in the direction of a step"},
+     "coefficient of the weight: decoupled for adam, in the direction of a step for lamb, "
+     "otherwise "
+     "in the gradient",
+     kDense},
 };
 
 /// One array of optimizer state, in fp32.
@@ -80,14 +95,6 @@ struct StateTraits {
     return accumulates ? config.initial_accumulator : 0;
   }
 };
-
-/// Flags of OptimizerTraits::use.
-///   kDense        The rule updates dense layers.
-///   kSparse       The rule updates rows of tables.
-///   kRowwise      The update of an element depends on its whole row. State is one number per row.
-///   kTensorwise   w -= lr·f(‖w‖, ‖r‖)·r with norms of the whole tensor. An element of r depends
-///                 only on that element's values.
-constexpr uint32_t kDense = 1, kSparse = 2, kRowwise = 4, kTensorwise = 8;
 
 /// The properties of a rule.
 struct OptimizerTraits {
@@ -106,10 +113,10 @@ struct OptimizerTraits {
 
 /// Indexed by OptimizerRule.
 inline constexpr OptimizerTraits kOptimizers[] = {
-    {"sgd", kDense | kSparse, 0, 1e-10},
-    {"adagrad", kDense | kSparse, kEps | kInitial, 1e-10, {{"adagrad", true}}},
+    {"sgd", kDense | kSparse, kWeightDecay, 1e-10},
+    {"adagrad", kDense | kSparse, kEps | kInitial | kWeightDecay, 1e-10, {{"adagrad", true}}},
     {"rowwise_adagrad", kSparse | kRowwise, kEps | kInitial, 1e-10, {{"adagrad", true}}},
-    {"adam", kDense | kSparse, kMoments, 1e-8, {{"adam_m"}, {"adam_v"}}},
+    {"adam", kDense | kSparse, kMoments | kWeightDecay, 1e-8, {{"adam_m"}, {"adam_v"}}},
     {"ftrl", kSparse, kInitial | kBeta | kL1 | kL2, 1e-10, {{"ftrl_z"}, {"ftrl_n", true}}},
     {"lamb", kDense | kTensorwise, kMoments | kWeightDecay, 1e-6, {{"lamb_m"}, {"lamb_v"}}},
 };

@@ -17,21 +17,26 @@ namespace dlrm {
 /// from the end. The allreduce of a bucket starts while earlier layers still compute.
 class Parameters {
  public:
-  /// One tensor: [rows, cols], or [rows] if cols is 0. Drawn from N(0, deviation²), or zero.
+  /// One tensor: [rows, cols], or [rows] if cols is 0. Drawn from N(0, deviation²). If that
+  /// is 0, all elements are `constant`.
   struct Tensor {
     std::string path;  ///< "/mlp/top/0/weight"
     int64_t rows = 0;
     int64_t cols = 0;
     double deviation = 0;
+    double constant = 0;
     int64_t offset = 0;  ///< first element in the flat arrays
     int64_t stride = 0;  ///< elements from row to row; gaps between rows stay zero
     int64_t size() const { return rows * stride; }
   };
 
-  Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire);
+  /// If `clip_norm` is above 0, update() first clips the gradients of all tensors by their common
+  /// norm, see ClipNorm.
+  Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire,
+             double clip_norm = 0);
 
   /// Adds a tensor. Returns its number. Throws after allocate().
-  int add(std::string path, int64_t rows, int64_t cols, double deviation);
+  int add(std::string path, int64_t rows, int64_t cols, double deviation, double constant = 0);
   /// Allocates the arrays. Values are zero until initialise() or a checkpoint fills them.
   /// `joined` other gradients may be summed over the ranks with the last bucket.
   void allocate(int64_t joined = 0);
@@ -40,7 +45,8 @@ class Parameters {
   View<float> joined() const {
     return {gradients_.data(), joined_ > 0 ? static_cast<size_t>(joined_) : 0};
   }
-  /// Element (r, c) of a tensor is deviation · normal_at(stream_key(seed, path), r, c).
+  /// Element (r, c) of a tensor is deviation · normal_at(stream_key(seed, path), r, c), or its
+  /// constant.
   void initialise(uint64_t seed, float initial_accumulator);
   /// Refreshes the rounded copies after values changed from outside.
   void refresh_copies();
@@ -53,8 +59,9 @@ class Parameters {
   MatrixView<float> weight_gradient(int tensor) const;
   View<float> bias_gradient(int tensor) const;
 
-  /// Returns true if the backward pass applies each gradient immediately, as on one CPU rank. Then
-  /// a fused backward and update starts. update(step) ends the step in either case.
+  /// Returns true if the backward pass applies each gradient immediately, as on one CPU rank
+  /// unless gradients are clipped. Then a fused backward and update starts. update(step) ends the
+  /// step in either case.
   bool begin_fused_update(const OptimizerStep& step);
   /// Runs the backward of a linear layer, then gradients_ready_from(weight). `bias` is the tensor
   /// that was added right after `weight`. Sets w, dw and deferred of `layer`, and dbias if
@@ -120,6 +127,7 @@ class Parameters {
   Ops& ops_;
   OptimizerRule rule_;
   DType compute_;
+  const double clip_norm_;
   const bool can_fuse_update_;  // true for one rank on a CPU; read by begin_fused_update()
   const bool holds_gradients_;  // true for several ranks on a device; read by allocate()
   const DType wire_;

@@ -10,9 +10,11 @@
 #include "dlrm/core/log.h"
 #include "dlrm/core/view.h"
 #include "dlrm/device/device.h"
+#include "dlrm/ops/dropout.h"
 #include "dlrm/ops/embedding.h"
 #include "dlrm/ops/id_lists.h"
 #include "dlrm/ops/interaction.h"
+#include "dlrm/ops/layer_norm.h"
 #include "dlrm/ops/linear.h"
 #include "dlrm/ops/loss.h"
 #include "dlrm/ops/movement.h"
@@ -24,6 +26,8 @@
 // a definition in each execution.
 #define DLRM_OPERATIONS(X)       \
   DLRM_LINEAR_OPERATIONS(X)      \
+  DLRM_DROPOUT_OPERATIONS(X)     \
+  DLRM_LAYER_NORM_OPERATIONS(X)  \
   DLRM_INTERACTION_OPERATIONS(X) \
   DLRM_LOSS_OPERATIONS(X)        \
   DLRM_EMBEDDING_OPERATIONS(X)   \
@@ -99,6 +103,9 @@ class Ops {
                               const DenseTensor& weight, const DenseTensor& bias) {
     run(LinearBackwardUpdate{step, layer, weight, bias});
   }
+  void dropout(uint64_t key, double rate, const DropoutPlace& place, Matrix x, Matrix y) {
+    run(Dropout{key, rate, place, x, y});
+  }
   void dot_forward(Matrix x, Matrix e, Matrix z) { run(DotForward{x, e, z}); }
   void dot_backward(Matrix x, Matrix e, Matrix dz, Matrix dx, Matrix de) {
     run(DotBackward{x, e, dz, dx, de});
@@ -173,6 +180,7 @@ class Ops {
                     View<float> s2, View<BFloat16> copy) {
     run(DenseUpdate{step, w, g, s1, s2, copy});
   }
+  void clip_norm(View<float> g, double max_norm) { run(ClipNorm{g, max_norm}); }
   void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
                     const RowTable& table) {
     run(FillUniform{key, first_row, first_column, bound, table});

@@ -1,5 +1,7 @@
 #pragma once
 // Operations on whole parameters.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "dlrm/core/view.h"
@@ -25,6 +27,26 @@ struct DenseUpdate {
   }
 };
 
+/// g ← g·min(1, max_norm/(‖g‖ + 1e-6)) with the L2 norm of all of g, summed in fp64 in an order
+/// that depends only on n: torch.nn.utils.clip_grad_norm_. A norm that is not finite leaves g
+/// unchanged.
+struct ClipNorm {
+  View<float> g;    ///< [n]
+  double max_norm;  ///< above 0
+
+  static constexpr const char* kName = "clip_norm";
+  template <class V>
+  void operands(V& v) {
+    v.inout("g", g, {.relative = 0x1p-22});
+  }
+
+  /// The factor on g, from the sum of its squares.
+  static double factor(double square_sum, double max_norm) {
+    const double norm = std::sqrt(square_sum);
+    return std::isfinite(norm) ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;
+  }
+};
+
 /// table[r, c] = U(-bound, bound), drawn for the global element (first_row + r, first_column + c)
 /// of `key`; see uniform_row.
 struct FillUniform {
@@ -41,6 +63,6 @@ struct FillUniform {
   }
 };
 
-#define DLRM_PARAMETER_OPERATIONS(X) X(DenseUpdate) X(FillUniform)
+#define DLRM_PARAMETER_OPERATIONS(X) X(DenseUpdate) X(ClipNorm) X(FillUniform)
 
 }  // namespace dlrm

@@ -23,7 +23,9 @@ class Model {
   ~Model();
 
   /// Computes X [b, D] from dense features [b, n].
-  void bottom(View<const float> dense, int64_t b, const Progress& progress);
+  /// `training`: the samples of a training step, for dropout. Null in a prediction.
+  void bottom(View<const float> dense, int64_t b, const Progress& progress,
+              const DropoutPlace* training = nullptr);
   /// Memory for E and for dE of any batch, [largest local batch, W] in the compute type: where the
   /// interaction has them, or of its own, which the first call allocates.
   Matrix place_of_embeddings();
@@ -31,8 +33,8 @@ class Model {
   /// Computes the top MLP's input from X and e [b, W]. If e is of another type than the compute
   /// type, it is converted.
   void interact(const Matrix& e, const Progress& progress);
-  /// Computes the logits [b, 1].
-  void top(const Progress& progress);
+  /// Computes the logits [b, 1]. `training` as in bottom().
+  void top(const Progress& progress, const DropoutPlace* training = nullptr);
   /// Computes the weighted BCE summed over the local samples, whose targets are [b]. Its gradient
   /// is scaled for the mean over `global_size` samples, whatever their weights. On a GPU, a logit
   /// that is not finite sets the flag that skips the updates of this step and of later ones.

@@ -60,6 +60,26 @@ struct LayerBackward {
   float* s2 = nullptr;
 };
 
+/// A Dropout, of which words below `bound` drop their elements.
+struct DroppedRows {
+  uint64_t key;
+  int64_t first_sample;
+  uint32_t step;
+  uint32_t bound;
+  float scale;
+  Matrix x, y;
+};
+
+/// The rows of a layer normalisation with their statistics, and its parameters.
+struct NormRows {
+  Matrix x;
+  const float* scale;
+  const float* shift;
+  float* means;
+  float* inverse_spreads;
+  float eps;
+};
+
 /// Vector code for one instruction set. The *_body.h files define the entries. Each one computes a
 /// range of rows, bags or runs in the calling thread. None allocates. Matrices are fp32 or bf16
 /// unless an entry says otherwise.
@@ -78,6 +98,14 @@ struct Kernels {
   /// dy ← dy ⊙ act'(z). `from` is z if needs_input(act), otherwise act(z).
   void (*activate_backward)(Activation act, const Matrix& from, const Matrix& dy, int64_t r0,
                             int64_t r1);
+  void (*dropout_rows)(const DroppedRows& o, int64_t r0, int64_t r1);
+  /// Statistics of rows, and z = scale ⊙ n + shift. z may be x.
+  void (*layer_norm_rows)(const NormRows& o, const Matrix& z, int64_t r0, int64_t r1);
+  /// dz ← the gradient of x.
+  void (*layer_norm_backward_rows)(const NormRows& o, const Matrix& dz, int64_t r0, int64_t r1);
+  /// The gradients of columns [c0, c1) of scale and shift, over all rows.
+  void (*layer_norm_sums)(const NormRows& o, const Matrix& dz, int64_t c0, int64_t c1,
+                          float* dscale, float* dshift);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
   void (*cross_forward)(const CrossForward& o, int64_t r0, int64_t r1);

@@ -2,10 +2,12 @@
 // The table of all kernels of one instruction set.
 #include "cpu/activation_body.h"
 #include "cpu/dot_body.h"
+#include "cpu/dropout_body.h"
 #include "cpu/elementwise_body.h"
 #include "cpu/embedding_body.h"
 #include "cpu/fm_body.h"
 #include "cpu/layer_body.h"
+#include "cpu/layer_norm_body.h"
 #include "cpu/random_body.h"
 #include "cpu/update_body.h"
 
@@ -21,6 +23,10 @@ constexpr Kernels kernels_named(const char* name) {
           .relu_backward = relu_backward,
           .activate = activate,
           .activate_backward = activate_backward,
+          .dropout_rows = dropout_rows,
+          .layer_norm_rows = layer_norm_rows,
+          .layer_norm_backward_rows = layer_norm_backward_rows,
+          .layer_norm_sums = layer_norm_sums,
           .add = add,
           .all_finite = all_finite,
           .cross_forward = cross_forward,

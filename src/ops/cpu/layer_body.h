@@ -149,12 +149,12 @@ inline void update_vector(const RuleConstants& constants, float* w, Floats<kLane
                           Floats<kLanes> g, float* s1, float* s2, int64_t left,
                           FiniteCheck& check) {
   if (left >= kLanes) {
-    return store<kLanes>(w, new_weights<R, kLanes>(constants, old, g, s1, s2, 0, check));
+    return store<kLanes>(w, new_dense_weights<R, kLanes>(constants, old, g, s1, s2, 0, check));
   }
   float first[kLanes] = {}, second[kLanes] = {};
   if constexpr (kState1<R>) store<kLanes>(first, load_partial(s1, left));
   if constexpr (kState2<R>) store<kLanes>(second, load_partial(s2, left));
-  store_partial(w, new_weights<R, kLanes>(constants, old, g, first, second, 0, check), left);
+  store_partial(w, new_dense_weights<R, kLanes>(constants, old, g, first, second, 0, check), left);
   if constexpr (kState1<R>) store_partial(s1, load<kLanes>(first), left);
   if constexpr (kState2<R>) store_partial(s2, load<kLanes>(second), left);
 }

@@ -11,6 +11,20 @@ namespace {
 constexpr int64_t kGrain = 16384;        // elements per thread
 constexpr int64_t kSquaresChunk = 4096;  // elements whose squares are summed in fp32
 
+/// In fp64. Several sums, added in order, let the compiler use vectors.
+double exact_square_sum(const float* g, int64_t n) {
+  constexpr int kSums = 8;
+  double sums[kSums] = {};
+  int64_t i = 0;
+  for (; i + kSums <= n; i += kSums) {
+    for (int k = 0; k < kSums; ++k) sums[k] += double{g[i + k]} * g[i + k];
+  }
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  for (; i < n; ++i) total += double{g[i]} * g[i];
+  return total;
+}
+
 }  // namespace
 
 void CpuOps::run(const DenseUpdate& o) {
@@ -46,6 +60,26 @@ float CpuOps::update_state(const OptimizerStep& step, const DenseTensor& t, View
     for (int k = 0; k < 2; ++k) sums[k] += squares_[static_cast<size_t>(2 * c + k)];
   }
   return kernels_.tensor_factor(step, sums);
+}
+
+void CpuOps::run(const ClipNorm& o) {
+  const auto n = static_cast<int64_t>(o.g.size());
+  const int64_t chunks = (n + kSquaresChunk - 1) / kSquaresChunk;
+  squares_.reserve(static_cast<size_t>(chunks));
+  parallel_ranges(threads_, chunks, kSquaresChunk, kGrain, [&](int64_t first, int64_t last) {
+    for (int64_t c = first; c < last; ++c) {
+      const int64_t i = c * kSquaresChunk;
+      squares_[static_cast<size_t>(c)] =
+          exact_square_sum(o.g.data() + i, std::min(kSquaresChunk, n - i));
+    }
+  });
+  double sum = 0;
+  for (int64_t c = 0; c < chunks; ++c) sum += squares_[static_cast<size_t>(c)];
+  const auto factor = static_cast<float>(ClipNorm::factor(sum, o.max_norm));
+  if (factor == 1) return;
+  parallel_ranges(threads_, n, 1, kGrain, [&](int64_t i, int64_t j) {
+    for (; i < j; ++i) o.g.data()[i] *= factor;
+  });
 }
 
 void CpuOps::run(const FillUniform& o) {

@@ -154,6 +154,21 @@ inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, f
   return next;
 }
 
+/// Like new_weights(), of a dense parameter: with the weight decay. The branch leaves the bits of
+/// a step without it unchanged.
+template <Rule R, int N>
+inline Floats<N> new_dense_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1,
+                                   float* s2, float factor, FiniteCheck& check) {
+  if (!kTensorwiseRule<R> && k.weight_decay != 0) {
+    if constexpr (R == Rule::kAdam) {
+      w = broadcast<N>(1.0f - k.lr * k.weight_decay) * w;
+    } else {
+      g = g + broadcast<N>(k.weight_decay) * w;
+    }
+  }
+  return new_weights<R, N>(k, w, g, s1, s2, factor, check);
+}
+
 /// The state advanced by `c` elements. Null if there is none.
 template <Rule R>
 inline float* first_state(float* s1, int64_t c) {
@@ -346,7 +361,14 @@ void update_dense(const OptimizerStep& step, float factor, float* w, const float
                   float* s2, BFloat16* copy, int64_t n) {
   FiniteCheck check;
   with_rule<kDense>(step.rule, [&]<Rule R>() {
-    update_span<R>(constants_of(step), w, g, s1, s2, factor, n, check);
+    const RuleConstants k = constants_of(step);
+    FiniteCheck mine;
+    for_pieces(n, [&]<int N>(int64_t c) {
+      store<N>(w + c,
+               new_dense_weights<R, N>(k, load<N>(w + c), load<N>(g + c), first_state<R>(s1, c),
+                                       second_state<R>(s2, c), factor, mine));
+    });
+    check.add(mine);
   });
   check.report(step);
   if (!copy) return;

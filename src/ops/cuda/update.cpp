@@ -1,6 +1,7 @@
 #include "dlrm/core/error.h"
 
 #include "cuda/parts.h"
+#include "kernels/clip_norm.h"
 #include "kernels/dense_update.h"
 #include "kernels/uniform.h"
 
@@ -22,6 +23,12 @@ void CudaOps::run(const DenseUpdate& o) {
     parameters.squares = parts_->scratch.of<float>("squares of a tensor", kernels::kSquares);
   }
   kernels::dense_update(step, parameters, native_);
+}
+
+void CudaOps::run(const ClipNorm& o) {
+  if (o.g.empty()) return;
+  double* sums = parts_->scratch.of<double>("squares of gradients", kernels::kNormSums);
+  kernels::clip_norm(o.g.data(), static_cast<int64_t>(o.g.size()), o.max_norm, sums, native_);
 }
 
 void CudaOps::run(const FillUniform& o) {

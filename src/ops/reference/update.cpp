@@ -46,6 +46,15 @@ double updated(const OptimizerStep& step, double w, double g, float* s1, float* 
   return w;
 }
 
+/// The weight decay of a dense parameter, before the step. LAMB has its own.
+void decay(const OptimizerStep& step, double& w, double& g) {
+  if (step.rule == OptimizerRule::kAdam) {
+    w *= 1 - double{step.lr} * step.weight_decay;
+  } else {
+    g += step.weight_decay * w;
+  }
+}
+
 /// The direction of a step of LAMB, the only tensorwise rule. s1 and s2 are updated.
 double direction(const OptimizerStep& step, double w, double g, float* s1, float* s2) {
   const double b1 = step.beta1, b2 = step.beta2;
@@ -136,11 +145,19 @@ void ReferenceOps::run(const DenseUpdate& o) {
     for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(w[i] - step.lr * factor * r[i]);
   } else {
     for (size_t i = 0; i < w.size(); ++i) {
-      w[i] = static_cast<float>(updated(step, w[i], g[i], of(s1, i), of(s2, i)));
+      double weight = w[i], gradient = g[i];
+      decay(step, weight, gradient);
+      w[i] = static_cast<float>(updated(step, weight, gradient, of(s1, i), of(s2, i)));
     }
   }
   for (size_t i = 0; i < w.size(); ++i) check_finite(step, w[i], of(s1, i), of(s2, i));
   for (size_t i = 0; i < copy.size(); ++i) copy[i] = BFloat16(w[i]);
+}
+
+void ReferenceOps::run(const ClipNorm& o) {
+  const double squares = square_sum(o.g.data(), static_cast<int64_t>(o.g.size()));
+  const double factor = ClipNorm::factor(squares, o.max_norm);
+  for (float& g : o.g) g = static_cast<float>(g * factor);
 }
 
 void ReferenceOps::run(const FillUniform& o) {

@@ -13,12 +13,25 @@ ProductWork linear(int64_t inputs, int64_t outputs) {
   return {real(inputs), real(outputs), real(inputs * outputs + outputs)};
 }
 
-std::vector<ProductWork> mlp(int64_t inputs, const std::vector<int64_t>& sizes) {
+/// Dropout is a pass over the outputs of hidden layers, in both directions. A layer norm is
+/// another.
+std::vector<ProductWork> mlp(int64_t inputs, const std::vector<int64_t>& sizes, bool dropout,
+                             bool layer_norm) {
   std::vector<ProductWork> products;
   for (const int64_t outputs : sizes) {
     ProductWork product = linear(inputs, outputs);
     product.forward_passes = 2 * product.outputs;         // y = relu(y)
     product.backward_passes = (3 + 1) * product.outputs;  // dy where y > 0, and its sums
+    const bool is_hidden = products.size() + 1 < sizes.size();
+    if (dropout && is_hidden) {
+      product.forward_passes += 2 * product.outputs;
+      product.backward_passes += 2 * product.outputs;
+    }
+    if (layer_norm && is_hidden) {
+      product.parameters += 2 * product.outputs;
+      product.forward_passes += 2 * product.outputs;
+      product.backward_passes += 5 * product.outputs;
+    }
     products.push_back(product);
     inputs = outputs;
   }
@@ -98,9 +111,11 @@ DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   const ModelConfig& model = config.model;
   DenseWork work;
   work.element_bytes = config.train.precision == Precision::kBf16 ? 2 : 4;
-  work.bottom = mlp(model.dense_features, model.bottom_mlp);
+  work.bottom = mlp(model.dense_features, model.bottom_mlp, model.dropout.bottom > 0,
+                    model.layer_norm.bottom);
   if (!work.bottom.empty()) work.bottom.front().input_gradient = false;
-  work.top = mlp(model.interaction_width(), model.top_mlp);
+  work.top =
+      mlp(model.interaction_width(), model.top_mlp, model.dropout.top > 0, model.layer_norm.top);
   work.top.back().forward_passes = work.top.back().backward_passes = 0;  // no activation
   const InteractionInputs inputs = model.interaction_inputs();
   std::visit([&](const auto& config_of_it) { add_interaction(config_of_it, inputs, work); },

@@ -21,8 +21,9 @@ struct PendingBatch {
   Targets targets;          ///< [b], device memory
   Targets host_targets;     ///< [b], the staging buffer's host side
   int64_t global_size = 0;
-  int64_t dropped = 0;  ///< invalid ids left out of this rank's samples
-  int64_t content = 0;  ///< of the batch that the buffers hold, see Batch
+  int64_t first_sample = 0;  ///< of this rank in the global batch
+  int64_t dropped = 0;       ///< invalid ids left out of this rank's samples
+  int64_t content = 0;       ///< of the batch that the buffers hold, see Batch
 };
 
 /// Batches that were routed and wait for their step, oldest first. Buffers are reused: a steady

@@ -16,17 +16,19 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
       compute_(config.compute_type()),
       embedding_width_(config.model.embedding_width()),
       parameters_(context, ops, config.train.dense_optimizer.type, compute_,
-                  config.train.wire.dense),
+                  config.train.wire.dense, config.train.clip_norm),
       probabilities_(std::make_unique<ProbabilityReadback>(context, ops)) {
   const ModelConfig& m = config.model;
   const Activation act = m.activation;
   const int64_t batch = max_batch_;
-  bottom_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/bottom", m.dense_features,
-                                  m.bottom_mlp, act, act, compute_, batch);
+  bottom_ = std::make_unique<Mlp>(
+      context, ops, parameters_, "/mlp/bottom", m.dense_features, m.bottom_mlp, act, act, compute_,
+      batch, HiddenLayers{m.dropout.bottom, config.train.seed, m.layer_norm.bottom});
   interaction_ = make_interaction(
       m.interaction, {context, ops, parameters_, compute_, batch, m.interaction_inputs()});
   top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
-                               m.top_mlp, act, Activation::kNone, compute_, batch);
+                               m.top_mlp, act, Activation::kNone, compute_, batch,
+                               HiddenLayers{m.dropout.top, config.train.seed, m.layer_norm.top});
   parameters_.allocate(joined_gradients);
   const auto buffer = [&](int64_t columns) { return make_buffer(columns, "activations"); };
   buffers_ = {buffer(m.dense_features),
@@ -40,12 +42,13 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
 
 Model::~Model() = default;
 
-void Model::bottom(View<const float> dense, int64_t b, const Progress& progress) {
+void Model::bottom(View<const float> dense, int64_t b, const Progress& progress,
+                   const DropoutPlace* training) {
   const int64_t columns = b > 0 ? static_cast<int64_t>(dense.size()) / b : 0;
   const Matrix source(const_cast<float*>(dense.data()), DType::kFloat32, b, columns);
   const Matrix input = in(buffers_.input, b, columns);
   if (columns > 0) ops_.convert(source, input);
-  last_.x = bottom_->forward(input, progress);
+  last_.x = bottom_->forward(input, progress, training);
 }
 
 void Model::interact(const Matrix& e, const Progress& progress) {
@@ -57,7 +60,9 @@ void Model::interact(const Matrix& e, const Progress& progress) {
   last_.z = interaction_->forward(last_.x, last_.e, progress);
 }
 
-void Model::top(const Progress& progress) { last_.logits = top_->forward(last_.z, progress); }
+void Model::top(const Progress& progress, const DropoutPlace* training) {
+  last_.logits = top_->forward(last_.z, progress, training);
+}
 
 void Model::loss(const Targets& targets, int64_t global_size) {
   const Matrix dlogits = in(buffers_.dlogits, last_.logits.rows, 1);

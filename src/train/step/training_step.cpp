@@ -1,6 +1,16 @@
 #include "training_step.h"
 
 namespace dlrm {
+namespace {
+
+/// A replay of a recording reads the step's number from the device.
+DropoutPlace place_of(const PendingBatch& batch, const OptimizerStep& now) {
+  DropoutPlace place{batch.first_sample, static_cast<uint32_t>(now.step)};
+  if (now.device_hyperparams) place.device_step = {&now.device_hyperparams->step, 1};
+  return place;
+}
+
+}  // namespace
 
 TrainingStep::TrainingStep(Context& context, ShardedEmbeddings& embeddings, Model& model,
                            StepStatus& status, BadIdReport& bad_ids)
@@ -33,7 +43,7 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
     launch ? launch(which, work) : work();
   };
   half(StepHalf::kForward, [&] {
-    forward(batch, clock, /*trains=*/true);
+    forward(batch, clock, &now.dense);
     stage(clock, "loss", [&] {
       model_.loss(batch.targets, batch.global_size);
       embeddings_.await_sort();
@@ -85,22 +95,27 @@ void TrainingStep::update_while_gradients_are_summed(const StepOptimizers& now, 
   stage(clock, "update", [&] { model_.parameters().update(now.dense); });
 }
 
-void TrainingStep::forward(const PendingBatch& batch, StageClock* clock, bool trains) {
+void TrainingStep::forward(const PendingBatch& batch, StageClock* clock,
+                           const OptimizerStep* training) {
   viewed_size_ = batch.global_size;
+  DropoutPlace place;
+  if (training) place = place_of(batch, *training);
+  const DropoutPlace* dropout = training ? &place : nullptr;
   stage(clock, "lookup", [&] {
     embeddings_.await_ids();
     prepare_ids();
     embeddings_.lookup();
     embeddings_.start_return();
   });
-  stage(clock, "bottom", [&] { model_.bottom(batch.dense, batch.local_size(), progress_); });
+  stage(clock, "bottom",
+        [&] { model_.bottom(batch.dense, batch.local_size(), progress_, dropout); });
   Matrix pooled;
   stage(clock, "return", [&] {
-    if (trains) embeddings_.sort_ids();
+    if (training) embeddings_.sort_ids();
     pooled = embeddings_.finish_return();
   });
   stage(clock, "interact", [&] { model_.interact(pooled, progress_); });
-  stage(clock, "top", [&] { model_.top(progress_); });
+  stage(clock, "top", [&] { model_.top(progress_, dropout); });
 }
 
 /// The last check of ids, in device memory. A bad id sets the flag that skips the update.

@@ -33,7 +33,7 @@ class TrainingStep {
   /// both halves is done at once.
   void train(const PendingBatch& batch, const StepOptimizers& now, const LaunchHalf& launch = {});
   /// Runs only the forward pass, up to the logits.
-  void infer(const PendingBatch& batch) { forward(batch, nullptr, /*trains=*/false); }
+  void infer(const PendingBatch& batch) { forward(batch, nullptr, nullptr); }
 
   /// Advances this rank's exchanges while it computes or waits.
   const Progress& progress() const { return progress_; }
@@ -49,7 +49,8 @@ class TrainingStep {
   void finish_stages();
 
  private:
-  void forward(const PendingBatch& batch, StageClock* clock, bool trains);
+  /// `training`: the step of a training batch, or null.
+  void forward(const PendingBatch& batch, StageClock* clock, const OptimizerStep* training);
   void prepare_ids();
   void update_after_gradients_are_summed(const StepOptimizers& now, StageClock* clock);
   void update_while_gradients_are_summed(const StepOptimizers& now, StageClock* clock);
