@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares runs of dlrm-train: a table of AUC, log loss, samples/s and the config keys that differ.
+"""Compares runs of dlrm-train: a table of the best evaluation, the test AUC of runs with data.valid, samples/s and the
+config keys that differ.
 
     compare_runs.py DIR... [--figure OUT.svg]
 
@@ -27,10 +28,11 @@ def number(value, form):
     return "-" if value is None else format(value, form)
 
 
-def row(run, keys):
-    result = run.last_eval
+def row(run, keys, tested):
+    result = run.best_eval
     cells = [run.name, str(run.last_step) + ("" if run.summary else " (no end)"), number(result.get("auc"), ".5f"),
-             number(result.get("log_loss"), ".5f"), number(run.samples_per_second, ",.0f")]
+             number(result.get("log_loss"), ".5f"), *([number(run.summary.get("test", {}).get("auc"), ".5f")] * tested),
+             number(run.samples_per_second, ",.0f")]
     return cells + [shortened(run.config.get(key, "-")) for key in keys]
 
 
@@ -40,7 +42,9 @@ def shortened(text):
 
 def table(runs):
     keys = differing_keys(runs)
-    rows = [["run", "steps", "AUC", "log loss", "samples/s", *keys]] + [row(run, keys) for run in runs]
+    tested = any("test" in run.summary for run in runs)
+    rows = [["run", "steps", "AUC", "log loss", *["test AUC"] * tested, "samples/s", *keys]]
+    rows += [row(run, keys, tested) for run in runs]
     widths = [max(len(cells[column]) for cells in rows) for column in range(len(rows[0]))]
     for cells in rows:
         yield "  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
@@ -53,7 +57,7 @@ def draw(runs):
     for run in runs:
         for panel, lines, key in zip(panels, (run.steps, run.evals, run.steps), ("loss", "auc", "samples_per_second")):
             figures.curve(panel, lines, key, run.name)
-    for panel, title in zip(panels, ("training loss", "AUC of the test data", "samples/s")):
+    for panel, title in zip(panels, ("training loss", "AUC", "samples/s")):
         panel.set(xlabel="step", ylabel=title)
         panel.grid(alpha=0.3)
     panels[2].set_ylim(bottom=0)

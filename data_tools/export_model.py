@@ -5,8 +5,8 @@
     export_model.py CHECKPOINT --to torch MODEL.py
     export_model.py CHECKPOINT --to onnx MODEL.onnx
 
-CHECKPOINT is a folder step_*, or one that contains them, of which the newest is taken. The whole
-model must fit in memory.
+CHECKPOINT is a folder step_*, or one that contains them, of which the best (checkpoint.keep_best) is
+taken, or else the newest. The whole model must fit in memory.
 
 npz: the arrays by their names in the checkpoint, and `model`, which describes the layers in JSON.
 torch: MODEL.py has the class Model and no other dependency; MODEL.pt has its weights.

@@ -22,6 +22,8 @@ class Run:
         lines = read_lines(self.path("metrics.jsonl"))
         self.steps = [line for line in lines if "loss" in line]
         self.evals = [line for line in lines if "auc" in line]
+        if any(line.get("split") == "valid" for line in self.evals):  # not that of the test data, at the end
+            self.evals = [line for line in self.evals if line.get("split") == "valid"]
         self.summary = self.read("summary.json", json.loads, {})
         self.config = self.read("config.yaml", flat_config, {})
 
@@ -38,8 +40,9 @@ class Run:
             raise Refused(f"{self.path(name)}: cannot be read: {error}") from None
 
     @property
-    def last_eval(self):
-        return self.summary.get("eval") or (self.evals[-1] if self.evals else {})
+    def best_eval(self):
+        """By the metric of checkpoint.keep_best. Of a run that has not ended, the last evaluation."""
+        return self.summary.get("best_eval") or self.summary.get("eval") or (self.evals[-1] if self.evals else {})
 
     @property
     def samples_per_second(self):

@@ -1,6 +1,6 @@
 """A trained model, read from a checkpoint of dlrm-train. It needs NumPy, h5py and PyYAML.
 
-    model = load("ckpt")                               # the newest step_* there, or one of them
+    model = load("ckpt")                               # the best or newest step_* there, or one of them
     probabilities = model.predict(dense, {"C1": ids})  # dense [b, d]; ids [b, hotness]
 
 docs/model.md has the formulas.
@@ -178,9 +178,12 @@ ACTIVATIONS = {
 
 
 def checkpoint_folder(path):
-    """The folder of one checkpoint: `path`, or the newest step_* in it."""
+    """The folder of one checkpoint: `path`, or of those in it the best (checkpoint.keep_best) or the newest."""
     if os.path.exists(os.path.join(path, "index.h5")):
         return path
+    best = os.path.realpath(os.path.join(path, "best"))
+    if os.path.exists(os.path.join(best, "index.h5")):
+        return best
     found = sorted(glob.glob(os.path.join(glob.escape(path), "step_" + "[0-9]" * 9)))
     if not found:
         raise ModelError(f"{path}: no checkpoint (step_*) there")

@@ -188,28 +188,28 @@ __device__ void finish_all_long_runs(const UpdateList& list, const Sink& sink) {
   }
 }
 
-template <Rule R, class G>
+template <Rule R, bool kPenalised, class G>
 __global__ void __launch_bounds__(kThreads, kBlocks<R>)
     update_runs_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks) {
   if (update_is_skipped(step)) return;
-  sum_all_runs<G>(list, UpdateRow<R>{constants_of(step)}, chunk_blocks, blockIdx.x);
+  sum_all_runs<G>(list, UpdateRow<R, kPenalised>{constants_of(step)}, chunk_blocks, blockIdx.x);
 }
 /// The same in fewer blocks. Each does the work of several blocks.
-template <Rule R, class G>
+template <Rule R, bool kPenalised, class G>
 __global__ void __launch_bounds__(kThreads, 1)
     update_runs_over_link_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks,
                                  uint32_t blocks) {
   if (update_is_skipped(step)) return;
-  const UpdateRow<R> sink{constants_of(step)};
+  const UpdateRow<R, kPenalised> sink{constants_of(step)};
   for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     sum_all_runs<G>(list, sink, chunk_blocks, block);
   }
 }
-template <Rule R>
+template <Rule R, bool kPenalised>
 __global__ void __launch_bounds__(kThreads, 1)
     finish_long_runs_kernel(OptimizerStep step, UpdateList list) {
   if (update_is_skipped(step)) return;
-  finish_all_long_runs(list, UpdateRow<R>{constants_of(step)});
+  finish_all_long_runs(list, UpdateRow<R, kPenalised>{constants_of(step)});
 }
 template <class G>
 __global__ void __launch_bounds__(kThreads, kBlocks<Rule::kSgd>)
@@ -255,6 +255,8 @@ UpdateShard update_shard(const RowTable& t) {
   s.width = static_cast<int32_t>(t.width);
   s.shift = lanes_shift(t.width, 4);
   s.bf16 = is_bf16(t.type);
+  s.l2 = t.l2;
+  s.clip_norm = t.clip_norm;
   s.weights_aligned = rows_aligned(t.weights, t.stride, size_of(t.type));
   s.state_aligned = rows_aligned(t.state1, t.state_stride, 4) &&
                     (t.state2 == nullptr || rows_aligned(t.state2, t.state_stride, 4));
@@ -283,11 +285,13 @@ void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream
 void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
                  cudaStream_t stream) {
   const uint32_t chunks = chunk_blocks(list), all = chunks + most_run_blocks(list, blocks);
-  with_rule<kSparse>(step.rule, [&]<Rule R>() {
+  with_row_update(step.rule, list.penalised, [&]<Rule R, bool kPenalised>() {
     with_gradients(list, [&]<class G>() {
-      launch(update_runs_kernel<R, G>, {int64_t{all}, kThreads}, stream, step, list, chunks);
+      launch(update_runs_kernel<R, kPenalised, G>, {int64_t{all}, kThreads}, stream, step, list,
+             chunks);
     });
-    launch(finish_long_runs_kernel<R>, {finish_blocks(list), kThreads}, stream, step, list);
+    launch(finish_long_runs_kernel<R, kPenalised>, {finish_blocks(list), kThreads}, stream, step,
+           list);
   });
 }
 
@@ -296,11 +300,11 @@ void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, ui
   const uint32_t chunks = chunk_blocks(list), all = chunks + most_run_blocks(list, blocks);
   const Dims few{int64_t{std::min(all, kLinkBlocks)}, kThreads};
   const Dims to_finish{std::min(finish_blocks(list), int64_t{kLinkBlocks}), kThreads};
-  with_rule<kSparse>(step.rule, [&]<Rule R>() {
+  with_row_update(step.rule, list.penalised, [&]<Rule R, bool kPenalised>() {
     with_gradients(list, [&]<class G>() {
-      launch(update_runs_over_link_kernel<R, G>, few, stream, step, list, chunks, all);
+      launch(update_runs_over_link_kernel<R, kPenalised, G>, few, stream, step, list, chunks, all);
     });
-    launch(finish_long_runs_kernel<R>, to_finish, stream, step, list);
+    launch(finish_long_runs_kernel<R, kPenalised>, to_finish, stream, step, list);
   });
 }
 

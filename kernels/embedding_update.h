@@ -50,10 +50,14 @@ struct UpdateShard {
   int32_t weights_aligned;
   int32_t state_aligned;
   int32_t gradients_aligned;  ///< four columns of each gradient are read at a time
+  float l2;                   ///< see RowTable, and clip_norm
+  float clip_norm;
 };
 
 /// Describes `table`, without runs.
 UpdateShard update_shard(const RowTable& table);
+/// Whether updates change gradients by a penalty or a limit of their norm.
+inline bool changes_gradients(const UpdateShard& s) { return s.l2 != 0 || s.clip_norm > 0; }
 
 /// A run of more than kLongRun occurrences. `sums` is the offset of its chunks' sums, in floats.
 struct LongRun {
@@ -92,6 +96,7 @@ struct UpdateList {
   uint32_t most_long_runs;
   uint32_t most_jobs;
   bool bf16_gradients;
+  bool penalised;  ///< changes_gradients() of any shard
 };
 
 /// Room for the long runs of a shard: the numbers of runs, jobs and floats.

@@ -39,6 +39,28 @@ struct RowSource {
   __device__ Quad operator()(int c, int left) const { return load_quad(row + c, left, aligned); }
 };
 
+/// The gradient of a row with its penalty, times `scale`: see RowTable::l2. Each column is read
+/// before an update writes it.
+template <class Source>
+struct PenalisedSource {
+  const Source& gradient;
+  const void* weights;  ///< of the row
+  float l2;
+  float scale;
+  bool bf16;
+  bool aligned;  ///< of the weights
+  __device__ Quad operator()(int c, int left) const {
+    Quad g = gradient(c, left);
+    const Quad w = values_of(load_raw(weights, c, left, bf16, aligned), bf16);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float p = l2 != 0 ? __fadd_rn(g.at[i], __fmul_rn(l2, w.at[i])) : g.at[i];
+      g.at[i] = __fmul_rn(p, scale);
+    }
+    return g;
+  }
+};
+
 /// A gradient already in registers.
 struct HeldSource {
   Quad quad;
@@ -64,6 +86,16 @@ struct ShardRows {
         width(s.width),
         shard(s) {}
 };
+
+/// The source of row `row` with its penalty.
+template <class Source>
+__device__ inline PenalisedSource<Source> penalised_of(const ShardRows& rows, int64_t row,
+                                                       const Source& source) {
+  const UpdateShard& s = rows.shard;
+  const char* const weights =
+      global(static_cast<char*>(rows.weights) + row * rows.stride * (s.bf16 != 0 ? 2 : 4));
+  return {source, weights, s.l2, 1, s.bf16 != 0, s.weights_aligned != 0};
+}
 
 /// Stores a row's gradient instead of an update.
 struct StoreRow {
@@ -138,8 +170,9 @@ struct RowAccess {
   bool state_aligned;
 };
 
-/// Applies rule R.
-template <Rule R>
+/// Applies rule R. kPenalised: to gradients that changes_gradients() may change, in kernels of
+/// their own, since these need more registers.
+template <Rule R, bool kPenalised>
 struct UpdateRow {
   RuleConstants constants;
 
@@ -160,6 +193,14 @@ struct UpdateRow {
   template <class Source>
   __device__ void operator()(const UpdateShard& s, int64_t, int64_t row, const Source& source,
                              const Lanes& lanes) const {
+    if constexpr (kPenalised) {
+      const ShardRows rows(s);
+      const auto penalised = penalised_of(rows, row, source);
+      const bool sums = kRowwiseRule<R> || s.clip_norm > 0;
+      apply_penalised(rows, row, penalised, sums ? square_sum(penalised, s.width, lanes) : 0,
+                      static_cast<float>(s.width), lanes);
+      return;
+    }
     // The gradient is needed twice by row-wise rules. It is summed only once if a lane has a single
     // quad of it.
     if (kRowwiseRule<R> && s.width <= reach(lanes)) {
@@ -172,6 +213,19 @@ struct UpdateRow {
     } else {
       const float mean = kRowwiseRule<R> ? mean_of(source, s.width, lanes) : 0;
       with_mean(s, row, source, mean, lanes);
+    }
+  }
+
+  /// `sum`: of the squares of the gradient and its penalty over the whole row of `full_width`
+  /// columns.
+  template <class Source>
+  __device__ void with_sum(const UpdateShard& s, int64_t row, const Source& source, float sum,
+                           float full_width, const Lanes& lanes) const {
+    if constexpr (kPenalised) {
+      const ShardRows rows(s);
+      apply_penalised(rows, row, penalised_of(rows, row, source), sum, full_width, lanes);
+    } else {
+      with_mean(s, row, source, __fdiv_rn(sum, full_width), lanes);
     }
   }
 
@@ -199,7 +253,7 @@ struct UpdateRow {
   /// True if load() and apply() can be used: a lane reads four columns at a time, and has all it
   /// needs after one load().
   __device__ static bool can_load_ahead(const UpdateShard& s, const Lanes& lanes) {
-    if (kRowwiseRule<R> && s.width > reach(lanes)) return false;
+    if (kPenalised || (kRowwiseRule<R> && s.width > reach(lanes))) return false;
     return s.width % 4 == 0 && s.weights_aligned != 0 &&
            (!kElementState1<R> || s.state_aligned != 0);
   }
@@ -218,6 +272,17 @@ struct UpdateRow {
   }
 
  private:
+  template <class Source>
+  __device__ void apply_penalised(const ShardRows& rows, int64_t row,
+                                  PenalisedSource<Source> source, float sum, float full_width,
+                                  const Lanes& lanes) const {
+    const float norm = __fadd_rn(__fsqrt_rn(sum), 1e-6f), most = rows.shard.clip_norm;
+    if (most > 0 && norm > most) {
+      source.scale = __fdiv_rn(most, norm);
+      sum = __fmul_rn(__fmul_rn(sum, source.scale), source.scale);
+    }
+    with_mean(rows.shard, row, source, __fdiv_rn(sum, full_width), lanes);
+  }
   template <class Source>
   __device__ static float mean_of(const Source& source, int width, const Lanes& lanes) {
     return __fdiv_rn(square_sum(source, width, lanes), static_cast<float>(width));
@@ -287,5 +352,13 @@ struct UpdateRow {
     }
   }
 };
+
+/// Calls body<R, kPenalised>().
+template <class Body>
+void with_row_update(OptimizerRule rule, bool penalised, const Body& body) {
+  with_rule<kSparse>(rule, [&]<Rule R>() {
+    penalised ? body.template operator()<R, true>() : body.template operator()<R, false>();
+  });
+}
 
 }  // namespace dlrm::kernels

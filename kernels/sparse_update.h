@@ -16,15 +16,15 @@ namespace dlrm::kernels {
 struct RowGradientList {
   const float* grads;        ///< [capacity, width]
   int64_t stride;            ///< elements from row to row
-  const float* square_sums;  ///< [capacity] for row-wise Adagrad: Σ g² of whole rows, or null
+  const float* square_sums;  ///< [capacity] of whole rows, or null: Ops::row_square_sums
   float full_width;          ///< columns of whole rows
   bool aligned;              ///< update_rows() sets it: four columns are read at a time
 };
 /// Updates each row rows[i] of `shard` once, by gradient i, for i < *shard.count <= capacity.
 void update_rows(const OptimizerStep& step, const UpdateShard& shard, const RowGradientList& grads,
                  int64_t capacity, cudaStream_t stream);
-/// sums[i] = Σ of the squares of gradient i, for i < *count <= capacity.
-void row_square_sums(const int64_t* count, const MatrixView<const float>& grads, float* sums,
+/// sums[i] = Σ of the squares of gradient i and its penalty, for i < *shard.count <= capacity.
+void row_square_sums(const UpdateShard& shard, const MatrixView<const float>& grads, float* sums,
                      int64_t capacity, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
-template <Rule R>
+template <Rule R, bool kPenalised>
 __global__ void __launch_bounds__(kThreads)
     update_tables_kernel(OptimizerStep step, const DenseTable* tables, const uint32_t* first_block,
                          int count) {
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = warp * lanes.parts() + lanes.part;
   if (row >= table.rows || !(table.shard.touched[row] > 0)) return;
   const RowSource source{table.grads + row * table.stride, table.aligned != 0};
-  UpdateRow<R>{constants_of(step)}(table.shard, row, row, source, lanes);
+  UpdateRow<R, kPenalised>{constants_of(step)}(table.shard, row, row, source, lanes);
 }
 
 }  // namespace
@@ -44,10 +44,10 @@ uint32_t table_blocks(const DenseTable& table) {
 }
 
 void update_tables(const OptimizerStep& step, const DenseTable* tables, const uint32_t* first_block,
-                   int count, uint32_t blocks, cudaStream_t stream) {
-  with_rule<kSparse>(step.rule, [&]<Rule R>() {
-    launch(update_tables_kernel<R>, {int64_t{blocks}, kThreads}, stream, step, tables, first_block,
-           count);
+                   int count, uint32_t blocks, bool penalised, cudaStream_t stream) {
+  with_row_update(step.rule, penalised, [&]<Rule R, bool kPenalised>() {
+    launch(update_tables_kernel<R, kPenalised>, {int64_t{blocks}, kThreads}, stream, step, tables,
+           first_block, count);
   });
 }
 

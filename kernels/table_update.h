@@ -22,7 +22,8 @@ struct DenseTable {
 DenseTable dense_table(const RowTable& table, const TableGradients& gradients);
 uint32_t table_blocks(const DenseTable& table);
 /// Updates the touched rows of all tables. `first_block`: of each table, and the number of blocks.
+/// `penalised`: changes_gradients() of any table.
 void update_tables(const OptimizerStep& step, const DenseTable* tables, const uint32_t* first_block,
-                   int count, uint32_t blocks, cudaStream_t stream);
+                   int count, uint32_t blocks, bool penalised, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

@@ -135,7 +135,7 @@ def halve(options, runner, trials, stop):
             return left + ranking
         for trial in done:
             if trial.result(steps).get(options.metric) is None:
-                raise Refused(f"{trial.folder}: there is no {options.metric} to compare: --halving needs data.test, "
+                raise Refused(f"{trial.folder}: there is no {options.metric} to compare: --halving needs data.valid or data.test, "
                               "with samples of both classes")
         ordered = best_first(done, steps, options.metric)
         kept = ordered[:-(-len(left) // 2)] if level else ordered

@@ -96,7 +96,7 @@ class Trial:
         """Takes the results of a trial that has ended."""
         if self.code() == 0:
             summary = read_json(self.path("summary.json"), {})
-            self.results[str(steps or "all")] = summary.get("eval") or {}
+            self.results[str(steps or "all")] = summary.get("best_eval") or summary.get("eval") or {}
             write(self.path("results.json"), json.dumps(self.results) + "\n")
         elif self.code() not in (None, STOPPED):
             self.error = last_error(read(self.path("log.txt"))) or f"exit code {self.code()}"

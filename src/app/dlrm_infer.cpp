@@ -36,7 +36,8 @@ struct Arguments {
 void declare(CLI::App& app, Arguments& a) {
   app.set_version_flag("--version", std::string("dlrm-infer ") + DLRM_VERSION);
   app.add_option("CHECKPOINT", a.checkpoint,
-                 "a folder of checkpoints, whose newest good one is taken, or one of them")
+                 "a folder of checkpoints, whose best (checkpoint.keep_best) or newest good one is "
+                 "taken, or one of them")
       ->required();
   app.add_option_function<std::string>(
          "--tables", [&a](const std::string& name) { a.load.tables = serve::table_type(name); },
@@ -73,7 +74,7 @@ CLI::Option* declare_http(CLI::App& app, Arguments& a) {
 
 /// The folder of the checkpoint to load.
 std::string find(Communicator& comm, const std::string& given) {
-  const auto found = find_checkpoint(comm, given);
+  const auto found = find_trained(comm, given);
   if (!found) throw usage_error("{}: there is no checkpoint", given);
   return *found;
 }

@@ -43,8 +43,11 @@ inline const Names<MemoryTier> kMemoryTierNames{{"auto", MemoryTier::kAuto},
                                                 {"device", MemoryTier::kDevice},
                                                 {"host", MemoryTier::kHost},
                                                 {"cached", MemoryTier::kCached}};
-inline const Names<BestMetric> kBestMetricNames{
-    {"none", BestMetric::kNone}, {"auc", BestMetric::kAuc}, {"log_loss", BestMetric::kLogLoss}};
+inline const Names<BestMetric> kBestMetricNames{{"none", BestMetric::kNone},
+                                                {"auc", BestMetric::kAuc},
+                                                {"log_loss", BestMetric::kLogLoss},
+                                                {"pr_auc", BestMetric::kPrAuc},
+                                                {"gauc", BestMetric::kGauc}};
 inline const Names<DeviceKind> kDeviceNames{
     {"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}};
 

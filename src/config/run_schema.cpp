@@ -86,12 +86,18 @@ Schema<EvalConfig> eval_schema() {
   Schema<E> schema;
   schema.key("every_steps", &E::every_steps, whole_number<int64_t>(0, kMaxSteps),
              "steps between evaluations; 0 = none");
+  schema.key("every_epochs", &E::every_epochs, real_number(0, 1e6),
+             "the same in epochs, for example 0.5; replaces every_steps; 0 = none");
   schema.key("at_end", &E::at_end, boolean(), "evaluate after the last step");
   schema.key("stop_at_auc", &E::stop_at_auc, real_number(0, 1),
              "training ends when an evaluation reaches this AUC; 0 = never");
   schema.key(
       "patience", &E::patience, whole_number<int64_t>(0, 1000000),
       "training ends after this many consecutive evaluations without an improvement; 0 = never");
+  schema.key(
+      "group_by", &E::group_by, optional_path("the name of a feature, or empty"),
+      "a feature with one id a sample, such as a user: evaluations also report gauc, the mean "
+      "of the AUCs among the samples of each of its ids");
   schema.key("slice_by", &E::slice_by, optional_path("the name of a feature, or empty"),
              "a feature with one id a sample: evaluations also report the samples of each of its "
              "most frequent ids");
@@ -155,7 +161,14 @@ Schema<DataConfig> data_schema() {
            "the training data: files and folders of files, one after the other")
       .default_shown("required for hdf5 and criteo")
       .may_change();
-  schema.key("test", &D::test, path_list(), "the test data, likewise; empty = no evaluation")
+  schema
+      .key("valid", &D::valid, path_list(),
+           "validation data, likewise: evaluated during training, for eval and keep_best; "
+           "data.test is then evaluated once, at the end")
+      .may_change();
+  schema
+      .key("test", &D::test, path_list(),
+           "the test data, likewise; without data.valid also evaluated during training")
       .may_change();
   schema.key("synthetic", &D::synthetic, section(synthetic_schema()),
              "options of the source synthetic");

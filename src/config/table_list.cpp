@@ -30,6 +30,7 @@ struct TableEntry {
   int64_t hotness = 1;
   Pooling pooling = Pooling::kSum;
   std::vector<FeatureConfig> features;
+  double l2 = -1;
 };
 
 Schema<FeatureConfig> feature_schema() {
@@ -82,6 +83,9 @@ Schema<TableEntry> entry_schema() {
   schema.key("dim", &TableEntry::dim, whole_number<int64_t>(1, kMaxDim), "width of the table")
       .default_shown("model.embedding_dim");
   schema.key("dtype", &TableEntry::dtype, choice(kTableTypeNames), "type of the stored weights");
+  schema.key("l2", &TableEntry::l2, real_number(0, 1e6), "l2 of the rows of this table")
+      .default_shown("train.sparse_optimizer.l2")
+      .omit_if([](const TableEntry& entry) { return entry.l2 < 0; });
   schema
       .key("count", &TableEntry::count, whole_number<int64_t>(1, kMaxCount),
            "number of tables of this shape: <name>_0, <name>_1, ..., with the same suffixes on "
@@ -154,7 +158,8 @@ class Expansion {
 
  private:
   void add_table(const TableEntry& entry, const std::string& suffix, const YamlPlace& place) {
-    TableConfig table{entry.name + suffix, entry.name, entry.rows, entry.dim, entry.dtype, {}};
+    TableConfig table{entry.name + suffix, entry.name, entry.rows, entry.dim,
+                      entry.dtype,         {},         entry.l2};
     table_names_.claim(table.name, place);
     table.features = entry.features;
     if (table.features.empty()) {
@@ -181,7 +186,7 @@ bool is_alike(const FeatureConfig& a, const FeatureConfig& b) {
 bool is_member(const TableConfig& table, const TableEntry& entry, int64_t i) {
   const std::string suffix = fmt::format("_{}", i);
   const bool same_shape = table.rows == entry.rows && table.dim == entry.dim &&
-                          table.dtype == entry.dtype &&
+                          table.dtype == entry.dtype && table.l2 == entry.l2 &&
                           table.features.size() == entry.features.size();
   if (!same_shape || table.group != entry.name || table.name != entry.name + suffix) return false;
   for (size_t f = 0; f < table.features.size(); ++f) {
@@ -203,8 +208,8 @@ void fold_single_feature(TableEntry& entry) {
 /// Makes the entry for tables[first] and the members of its group that follow.
 TableEntry entry_at(const std::vector<TableConfig>& tables, size_t first) {
   const TableConfig& table = tables[first];
-  TableEntry entry{table.name, table.rows, table.dim,     table.dtype,
-                   0,          1,          Pooling::kSum, table.features};
+  TableEntry entry{table.name, table.rows,    table.dim,      table.dtype, 0,
+                   1,          Pooling::kSum, table.features, table.l2};
   TableEntry group = entry;
   group.name = table.group;
   for (FeatureConfig& feature : group.features) {

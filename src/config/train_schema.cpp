@@ -54,11 +54,21 @@ Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
       if ((traits_of(static_cast<OptimizerRule>(rule)).constants & constant.bit) != 0)
         users.push_back(name);
     }
-    if (users.empty()) continue;
+    const bool own = use == kSparse && constant.bit == kL2;  // every rule of tables has it, below
+    if (users.empty() || own) continue;
     auto field = schema.key(constant.key, constant.value,
                             real_number(constant.lowest, constant.highest, constant.below_highest),
                             fmt::format("{} ({})", constant.meaning, joined(users)));
     if (constant.bit == kEps) field.default_shown(eps_defaults(use));
+  }
+  if (use == kSparse) {
+    schema.key(
+        "l2", &O::l2, real_number(0, 1e6),
+        "penalty of half the squared norm: adds l2 times the row to the gradient of a row of "
+        "the batch, once; ftrl: its closed form");
+    schema.key("clip_norm", &O::clip_norm, real_number(0, 1e6),
+               "the most that the L2 norm of a row's gradient, with its penalty, can be; 0 = no "
+               "limit");
   }
   schema.then([](const Node& node, const std::string&, O& out) {
     if (!node.find("eps")) out.eps = traits_of(out.type).eps;

@@ -118,26 +118,60 @@ void check_model(const ModelConfig& model, const Node& root) {
   }
 }
 
-void check_slices(const RunConfig& config, const Node& root) {
-  const std::string& name = config.eval.slice_by;
-  if (name.empty()) return;
-  const std::string place = place_of(root, "eval.slice_by").text();
+void check_penalties(const RunConfig& config, const Node& root) {
+  if (config.train.sparse_optimizer.type != OptimizerRule::kFtrl) return;
   for (const TableConfig& table : config.model.tables) {
+    if (table.l2 < 0) continue;
+    throw usage_error(
+        "{}: table {} has an l2 of its own, and train.sparse_optimizer is ftrl: needs another "
+        "optimizer, or train.sparse_optimizer.l2",
+        place_of(root, "model.tables").text(), table.group);
+  }
+}
+
+/// `key` names a feature with one id, or nothing.
+void check_one_id(const char* key, const std::string& name, const ModelConfig& model,
+                  const Node& root) {
+  if (name.empty()) return;
+  const std::string place = place_of(root, key).text();
+  for (const TableConfig& table : model.tables) {
     for (const FeatureConfig& feature : table.features) {
       if (feature.name != name) continue;
       if (feature.hotness == 1) return;
-      throw usage_error("{}: eval.slice_by is {}, whose hotness is {}: needs a feature with one id",
-                        place, name, feature.hotness);
+      throw usage_error("{}: {} is {}, whose hotness is {}: needs a feature with one id", place,
+                        key, name, feature.hotness);
     }
   }
-  throw usage_error("{}: eval.slice_by is {}: needs the name of a feature of the model", place,
-                    name);
+  throw usage_error("{}: {} is {}: needs the name of a feature of the model", place, key, name);
 }
 
-bool has_test_data(const DataConfig& data) {
-  const bool generated = data.source == DataKind::kSynthetic ||
-                         (data.source == DataKind::kReplay && data.train.empty());
-  return generated || !data.test.empty();
+void check_eval(const RunConfig& config, const Node& root) {
+  check_one_id("eval.slice_by", config.eval.slice_by, config.model, root);
+  check_one_id("eval.group_by", config.eval.group_by, config.model, root);
+  if (config.checkpoint.keep_best == BestMetric::kGauc && config.eval.group_by.empty()) {
+    throw usage_error("{}: checkpoint.keep_best is gauc: needs the groups, eval.group_by",
+                      place_of(root, "checkpoint.keep_best").text());
+  }
+}
+
+bool is_generated(const DataConfig& data) {
+  return data.source == DataKind::kSynthetic ||
+         (data.source == DataKind::kReplay && data.train.empty());
+}
+
+void check_validation(const RunConfig& config, const Node& root) {
+  const std::string place = place_of(root, "data.valid").text();
+  if (is_generated(config.data)) {
+    throw usage_error(
+        "{}: data.valid is set, and the data is generated: needs data.source hdf5 or criteo",
+        place);
+  }
+  const EvalConfig& eval = config.eval;
+  if (eval.at_end || eval.every_steps > 0 || eval.every_epochs > 0) return;
+  throw usage_error(
+      "{}: data.valid is set, and nothing evaluates it: needs eval.every_steps, eval.every_epochs "
+      "or eval.at_end",
+      place);
 }
 
 }  // namespace
@@ -162,7 +196,8 @@ void resolve_table_overrides(RunConfig& config, const Node& root) {
 
 void validate(const RunConfig& config, const Node& root) {
   check_model(config.model, root);
-  check_slices(config, root);
+  check_penalties(config, root);
+  check_eval(config, root);
   const DataConfig& data = config.data;
   if (data.source == DataKind::kHdf5 && data.train.empty()) {
     throw usage_error(
@@ -183,14 +218,21 @@ void validate(const RunConfig& config, const Node& root) {
 }
 
 void check_evaluations(const RunConfig& config, const Node& root) {
-  if (has_test_data(config.data)) return;
+  const EvalConfig& eval = config.eval;
+  if (eval.every_steps > 0 && eval.every_epochs > 0) {
+    throw usage_error("{}: eval.every_steps and eval.every_epochs are both set: set one",
+                      place_of(root, "eval.every_epochs").text());
+  }
+  if (!config.data.valid.empty()) return check_validation(config, root);
+  if (is_generated(config.data) || !config.data.test.empty()) return;
   std::string key;
   if (config.eval.stop_at_auc > 0) key = "eval.stop_at_auc";
   if (config.eval.patience > 0) key = "eval.patience";
   if (config.checkpoint.keep_best != BestMetric::kNone) key = "checkpoint.keep_best";
   if (key.empty()) return;
-  throw usage_error("{}: {} is set, and data.test names no file: needs a test set to evaluate on",
-                    place_of(root, key).text(), key);
+  throw usage_error(
+      "{}: {} is set, and data.valid and data.test name no file: needs data to evaluate on",
+      place_of(root, key).text(), key);
 }
 
 }  // namespace dlrm

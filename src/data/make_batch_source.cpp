@@ -9,10 +9,14 @@
 namespace dlrm {
 namespace {
 
+const std::vector<std::string>& paths_of(const DataConfig& data, Split split) {
+  return split == Split::kTrain ? data.train : split == Split::kValid ? data.valid : data.test;
+}
+
 std::unique_ptr<BatchSource> make_hdf5(const RunConfig& config, Split split, int rank, int world) {
   const bool training = split == Split::kTrain;
   Hdf5SourceOptions options;
-  options.paths = training ? config.data.train : config.data.test;
+  options.paths = paths_of(config.data, split);
   if (options.paths.empty()) {
     if (training) throw usage_error("data.train names no file, and data.source is hdf5");
     return nullptr;
@@ -30,7 +34,7 @@ std::unique_ptr<BatchSource> make_hdf5(const RunConfig& config, Split split, int
 std::unique_ptr<BatchSource> make_criteo(const RunConfig& config, Split split, int rank, int world,
                                          const BatchSource* same_data) {
   const bool training = split == Split::kTrain;
-  const std::vector<std::string>& paths = training ? config.data.train : config.data.test;
+  const std::vector<std::string>& paths = paths_of(config.data, split);
   if (!paths.empty()) {
     return std::make_unique<CriteoSource>(config, paths, rank, world,
                                           dynamic_cast<const CriteoSource*>(same_data));
@@ -45,6 +49,7 @@ std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split sp
                                                int world, const BatchSource* same_data) {
   const bool generated = config.data.source == DataKind::kSynthetic ||
                          (config.data.source == DataKind::kReplay && config.data.train.empty());
+  if (split == Split::kValid && config.data.valid.empty()) return nullptr;
   std::unique_ptr<BatchSource> source;
   if (config.data.source == DataKind::kCriteo) {
     source = make_criteo(config, split, rank, world, same_data);

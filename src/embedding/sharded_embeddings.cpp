@@ -18,7 +18,7 @@ namespace {
 bool routes_on_devices(const Context& context, const LocalTables& tables) {
   const EmbeddingOptions& options = tables.options();
   return !context.device.host_visible_memory() && !context.device_comm().blocks_host() &&
-         devices_exchange_ids(options.tables, options.routing.mode, options.optimizer.type,
+         devices_exchange_ids(options.tables, options.routing.mode, options.optimizer,
                               tables.plan());
 }
 

@@ -92,8 +92,8 @@ Sums sum_all(View<const float> probabilities, const Targets& targets) {
   return sums;
 }
 
-std::optional<double> auc_of(Communicator& comm, View<const float> probabilities,
-                             const Targets& targets, bool equal_weights) {
+std::optional<Ranking> ranking_of(Communicator& comm, View<const float> probabilities,
+                                  const Targets& targets, bool equal_weights) {
   const auto word = [&](size_t i) {
     return score_word(probabilities[i], targets.labels[i] >= 0.5f);
   };
@@ -101,11 +101,11 @@ std::optional<double> auc_of(Communicator& comm, View<const float> probabilities
   if (equal_weights) {
     std::vector<ScoreWord> words(count);
     for (size_t i = 0; i < count; ++i) words[i] = word(i);
-    return area_under_roc(comm, std::move(words));
+    return rank_samples(comm, std::move(words));
   }
   std::vector<WeightedWord> words(count);
   for (size_t i = 0; i < count; ++i) words[i] = {word(i), weight_of(targets, i)};
-  return area_under_roc(comm, std::move(words));
+  return rank_samples(comm, std::move(words));
 }
 
 }  // namespace
@@ -130,12 +130,20 @@ EvalResult evaluate_metrics(Communicator& comm, View<const float> probabilities,
   }
 
   EvalResult result;
-  result.auc = auc_of(comm, probabilities, targets, equal_weights);
+  if (const auto ranking = ranking_of(comm, probabilities, targets, equal_weights)) {
+    result.auc = ranking->auc;
+    result.pr_auc = ranking->average_precision;
+  }
   result.samples = all.samples;
   if (all.sums.weight == 0) return result;
   result.log_loss = all.sums.loss / all.sums.weight;
   result.accuracy = all.sums.right / all.sums.weight;
   result.calibration = all.sums.probability / all.sums.label;
+  const double mean = all.sums.label / all.sums.weight;
+  if (mean > 0 && mean < 1) {
+    result.normalised_entropy =
+        result.log_loss / -(mean * std::log(mean) + (1 - mean) * std::log1p(-mean));
+  }
   return result;
 }
 

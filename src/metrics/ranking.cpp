@@ -113,6 +113,38 @@ PairCounts<Word> tied(typename Counting<Word>::Mass positives,
   return {positives, negatives, static_cast<Pairs>(positives) * static_cast<Pairs>(negatives)};
 }
 
+/// The samples of each class.
+template <class Word>
+struct Classes {
+  typename Counting<Word>::Mass negatives = 0, positives = 0;
+
+  void add(bool positive, typename Counting<Word>::Mass mass) {
+    (positive ? positives : negatives) += mass;
+  }
+};
+
+Classes<ScoreWord> classes_of(const std::vector<ScoreWord>& words) {
+  Classes<ScoreWord> classes;
+  bool positive = false;
+  for (const ScoreWord word : words) {
+    if (!is_repeat(word)) positive = is_positive(word);
+    classes.add(positive, is_repeat(word) ? static_cast<int64_t>(word & ~kRepeat) : 1);
+  }
+  return classes;
+}
+Classes<WeightedWord> classes_of(const std::vector<WeightedWord>& words) {
+  Classes<WeightedWord> classes;
+  for (const WeightedWord& word : words) classes.add(is_positive(word), word.weight);
+  return classes;
+}
+
+/// What a rank counts in its range of scores.
+template <class Word>
+struct Counts {
+  PairCounts<Word> pairs;
+  double precision = 0;  ///< Σ over positives of the precision at their scores
+};
+
 /// Merges the runs in the order of scores.
 template <class Word>
 class Merge {
@@ -122,8 +154,9 @@ class Merge {
     for (size_t r = 0; r < at_.size(); ++r) push(r);
   }
 
-  PairCounts<Word> count() {
-    PairCounts<Word> all;
+  /// `left`: the samples of this rank and of those with higher scores.
+  Counts<Word> count(Classes<Word> left) {
+    Counts<Word> counts;
     while (!heads_.empty()) {
       const auto score = static_cast<uint32_t>(heads_.top() >> 32);
       Mass of_class[2] = {0, 0};
@@ -133,9 +166,15 @@ class Merge {
         take_score(run, score, of_class);
         push(run);
       }
-      all.add_above(tied<Word>(of_class[1], of_class[0]));
+      counts.pairs.add_above(tied<Word>(of_class[1], of_class[0]));
+      if (of_class[1] > 0) {
+        counts.precision += static_cast<double>(of_class[1]) * static_cast<double>(left.positives) /
+                            static_cast<double>(left.positives + left.negatives);
+      }
+      left.positives -= of_class[1];
+      left.negatives -= of_class[0];
     }
-    return all;
+    return counts;
   }
 
  private:
@@ -178,27 +217,38 @@ class Merge {
 };
 
 template <class Word>
-std::optional<double> share_of_pairs(Communicator& comm, std::vector<Word>& words) {
+std::optional<Ranking> rank_words(Communicator& comm, std::vector<Word>& words) {
   using Pairs = typename Counting<Word>::Pairs;
   sort_words(words);
   fold_repeats(words);
   const View<const Word> folded(words);
   const Runs<Word> runs = redistribute(comm, folded, choose_pivots(comm, folded));
+  const std::vector<Classes<Word>> parts = comm.allgather(classes_of(runs.words));
+  Classes<Word> left;
+  for (auto r = static_cast<size_t>(comm.rank()); r < parts.size(); ++r) {
+    left.negatives += parts[r].negatives;
+    left.positives += parts[r].positives;
+  }
   PairCounts<Word> all;
-  for (const auto& part : comm.allgather(Merge<Word>(runs).count())) all.add_above(part);
+  double precision = 0;
+  for (const Counts<Word>& part : comm.allgather(Merge<Word>(runs).count(left))) {
+    all.add_above(part.pairs);
+    precision += part.precision;
+  }
   if (all.positives == 0 || all.negatives == 0) return std::nullopt;
   const Pairs pairs = static_cast<Pairs>(all.positives) * 2 * static_cast<Pairs>(all.negatives);
-  return static_cast<double>(all.doubled) / static_cast<double>(pairs);
+  return Ranking{static_cast<double>(all.doubled) / static_cast<double>(pairs),
+                 precision / static_cast<double>(all.positives)};
 }
 
 }  // namespace
 
-std::optional<double> area_under_roc(Communicator& comm, std::vector<ScoreWord> words) {
-  return share_of_pairs(comm, words);
+std::optional<Ranking> rank_samples(Communicator& comm, std::vector<ScoreWord> words) {
+  return rank_words(comm, words);
 }
 
-std::optional<double> area_under_roc(Communicator& comm, std::vector<WeightedWord> words) {
-  return share_of_pairs(comm, words);
+std::optional<Ranking> rank_samples(Communicator& comm, std::vector<WeightedWord> words) {
+  return rank_words(comm, words);
 }
 
 }  // namespace dlrm

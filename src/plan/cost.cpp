@@ -162,8 +162,7 @@ void CostModel::choose_cut(Part& part) const {
   const TableConfig& table = *part.table;
   part.seconds = part_of_node(table, part.rows, part.width, part.cut);
   // With a row-wise rule, shards with some of the columns have the same rows or none in common.
-  const bool by_rows =
-      part.width < table.dim && traits_of(config_.train.sparse_optimizer.type).rowwise();
+  const bool by_rows = part.width < table.dim && needs_row_norms(config_.train.sparse_optimizer);
   for (int columns = 2; !by_rows && columns <= on_node_ && columns <= part.width; ++columns) {
     if (on_node_ % columns != 0) continue;
     const Cut cut{on_node_ / columns, columns};

@@ -133,7 +133,7 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
 }
 
 void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
-  if (!traits_of(config.train.sparse_optimizer.type).rowwise()) return;
+  if (!needs_row_norms(config.train.sparse_optimizer)) return;
   // The rows between two shard borders have the same owners, and each owner holds some of the
   // columns.
   std::map<std::pair<int, int64_t>, std::vector<std::pair<int, int>>> borders;  // by table and row

@@ -16,7 +16,7 @@ struct Cuts {
 }  // namespace
 
 bool devices_exchange_ids(const std::vector<TableConfig>& tables, RoutingMode mode,
-                          OptimizerRule rule, const Plan& plan) {
+                          const OptimizerConfig& optimizer, const Plan& plan) {
   if (mode != RoutingMode::kFixed) return false;
   std::vector<Cuts> cuts(tables.size());
   bool cuts_rows = false;
@@ -27,7 +27,7 @@ bool devices_exchange_ids(const std::vector<TableConfig>& tables, RoutingMode mo
     of.rows |= shard.rows.size() < table.rows;
     of.columns |= shard.columns.size() < table.dim;
     cuts_rows |= of.rows;
-    if (of.rows && of.columns && traits_of(rule).rowwise()) return false;
+    if (of.rows && of.columns && needs_row_norms(optimizer)) return false;
   }
   return plan.world > 1 || cuts_rows;
 }
@@ -40,7 +40,7 @@ bool devices_may_exchange_ids(const RunConfig& config, int world) {
 bool devices_exchange_ids(const RunConfig& config, const Plan& plan) {
   return devices_may_exchange_ids(config, plan.world) &&
          devices_exchange_ids(config.model.tables, config.routing.mode,
-                              config.train.sparse_optimizer.type, plan);
+                              config.train.sparse_optimizer, plan);
 }
 
 double ids_of_hosts(const RunConfig& config, const Plan& plan) {

@@ -201,7 +201,8 @@ Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options,
   if (available <= 0) return plan;
   PlanOptions tighter = options;
   double needed = fullest_rank(config, plan);
-  while (needed > available && tighter.rank_memory_bytes > needed - available) {
+  int trials = 8;  // so that a plan that never fits takes no longer than some others
+  while (trials-- > 0 && needed > available && tighter.rank_memory_bytes > needed - available) {
     tighter.rank_memory_bytes -= needed - available;
     Plan next = place_tables(config, world, tighter, unit);
     const double next_needed = fullest_rank(config, next);

@@ -301,7 +301,7 @@ double gpu_message_bytes(const RunConfig& config, const TableConfig& table) {
 
 double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                             int64_t width, int world, bool ordered) {
-  if (!traits_of(config.train.sparse_optimizer.type).rowwise()) return 0;
+  if (!needs_row_norms(config.train.sparse_optimizer)) return 0;
   if (width == table.dim) return 0;
   const double orders = ordered ? 4 + 8 * in_flight(config) : 0;
   return gpu_list_rooms(config, table, rows, config.train.global_batch_size, world).ids *

@@ -84,7 +84,7 @@ double Placement::share_of_parts(double mean) const {
 /// Whether rows of a table may be divided unevenly. With a row-wise optimizer ranks exchange sums
 /// over each row of which they have some columns, so all parts of a row end with the same rows.
 bool Placement::may_pour(size_t i, Cut cut) const {
-  const bool rowwise = traits_of(config_.train.sparse_optimizer.type).rowwise();
+  const bool rowwise = needs_row_norms(config_.train.sparse_optimizer);
   return tables_[i].may_be == MayBe::kCut && (cut.columns == 1 || !rowwise);
 }
 

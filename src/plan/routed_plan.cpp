@@ -21,8 +21,8 @@ namespace {
 
 /// *Fixed* may return this share more vectors, of bags that have no id in a shard.
 constexpr double kMostEmpty = 1.0 / 16;
-/// Another choice than the simple one must have at most this share of its step. Measured steps vary
-/// by as much.
+/// Another choice than the simple one must have at most this share of its step, so that small
+/// errors of the model change nothing.
 constexpr double kWorthChange = 0.97;
 /// Ranks for which more than one choice is considered. Each takes the time of a plan.
 constexpr int kMostCompared = 128;

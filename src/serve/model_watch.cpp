@@ -20,11 +20,14 @@ bool is_checkpoint(const std::string& name) {
                      [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// The path of the newest checkpoint, with links resolved. Empty if there is none.
+/// The path of the best checkpoint, or the newest if none is marked as the best, with links
+/// resolved. Empty if there is none.
 fs::path newest(const std::string& given) {
   std::error_code error;
   const fs::path folder = fs::canonical(given, error);
   if (error || is_checkpoint(folder.filename().string())) return error ? fs::path() : folder;
+  const fs::path best = fs::canonical(folder / "best", error);
+  if (!error && is_checkpoint(best.filename().string())) return best;
   std::string name;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {

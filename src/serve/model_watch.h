@@ -14,19 +14,20 @@
 
 namespace dlrm::serve {
 
-/// Finds the newest checkpoint of a folder whenever it is another than the one in use.
+/// Finds the best or newest checkpoint of a folder whenever it is another than the one in use.
 class CheckpointWatch {
  public:
   /// `given` is what the user named: a folder of checkpoints, one of them, or a link to either. If
   /// it is one checkpoint, nothing newer is ever found. `used` is the folder in use.
   CheckpointWatch(std::string given, const std::string& used);
 
-  /// The folder of the newest checkpoint, unless it is in use or was returned before.
+  /// The folder of the best checkpoint, or the newest if none is marked as the best, unless it is
+  /// in use or was returned before.
   std::string newer();
 
  private:
   const std::string given_;
-  std::string seen_;  // identity of the newest checkpoint at the last look
+  std::string seen_;  // identity of that checkpoint at the last look
 };
 
 /// Loads newer checkpoints on a thread of its own, and gives them to a Batcher. A checkpoint that

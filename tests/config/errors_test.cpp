@@ -356,8 +356,31 @@ TEST(BadFile, ComparingEvaluationsNeedsTestData) {
                                                       ::testing::HasSubstr("data.test")))
         << key;
     EXPECT_EQ(error_of_file(file, {"data.test=test.h5"}), "");
+    EXPECT_EQ(error_of_file(file, {"data.valid=valid.h5"}), "");
     EXPECT_EQ(error_of_file(file, {"data.source=synthetic"}), "");
   }
+}
+
+TEST(BadFile, ValidationDataThatNothingEvaluatesIsRefused) {
+  const std::string file = ::testing::TempDir() + "validated.yaml";
+  std::ofstream(file) << kSmallYaml;
+  const auto refused = [&](const std::vector<std::string>& overrides, const std::string& what) {
+    EXPECT_THAT(error_of_file(file, overrides),
+                ::testing::AllOf(::testing::StartsWith("--set " + overrides[0] + ": "),
+                                 ::testing::HasSubstr(what)));
+  };
+  EXPECT_EQ(error_of_file(file, {"data.valid=b"}), "");
+  refused({"data.valid=b", "eval.at_end=false"}, "eval.every_epochs");
+  refused({"data.valid=b", "data.source=synthetic"}, "data.source");
+  refused({"eval.every_epochs=0.5", "eval.every_steps=3"}, "both set");
+}
+
+TEST(BadValue, ATableHasNoPenaltyOfItsOwnWithFtrl) {
+  const std::vector<std::string> overrides = {"model.tables.C1.l2=0.1",
+                                              "train.sparse_optimizer.type=ftrl"};
+  EXPECT_EQ(error_of(kSmallYaml, {overrides[0]}), "");
+  EXPECT_THAT(error_of(kSmallYaml, overrides),
+              ::testing::AllOf(::testing::HasSubstr("table C1"), ::testing::HasSubstr("ftrl")));
 }
 
 TEST(BadValue, EvaluationsAreDividedByAFeatureWithOneId) {

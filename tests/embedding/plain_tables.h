@@ -144,10 +144,21 @@ class PlainTables {
     return static_cast<size_t>(row * tables_[t].dim + column);
   }
 
-  void update(size_t t, int64_t row, const std::vector<double>& g, double lr, int64_t step) {
+  void update(size_t t, int64_t row, std::vector<double> g, double lr, int64_t step) {
     Table& plain = plain_[t];
-    double mean_square = 0;
-    for (const double v : g) mean_square += v * v / static_cast<double>(g.size());
+    if (optimizer_.type != OptimizerRule::kFtrl) {
+      for (int64_t c = 0; c < tables_[t].dim; ++c) {
+        g[static_cast<size_t>(c)] += optimizer_.l2 * plain.weight[at(t, row, c)];
+      }
+    }
+    double squares = 0;
+    for (const double v : g) squares += v * v;
+    if (optimizer_.clip_norm > 0) {
+      const double scale = std::min(1.0, optimizer_.clip_norm / (std::sqrt(squares) + 1e-6));
+      for (double& v : g) v *= scale;
+      squares *= scale * scale;
+    }
+    const double mean_square = squares / static_cast<double>(g.size());
     if (traits_of(optimizer_.type).rowwise()) {
       plain.state1[at(t, row, 0)] += mean_square;
     }

@@ -100,6 +100,38 @@ TEST_F(History, TheBestCheckpointIsKept) {
   EXPECT_FALSE(fs::is_symlink(path("ckpt/best")));
 }
 
+TEST_F(History, ValidationDataChoosesTheWeightsThatTheTestDataIsEvaluatedWith) {
+  const std::string options =
+      "--set data.valid=test.h5 --set data.test=train.h5 --set eval.every_epochs=0.1 "
+      "--set train.dense_optimizer.lr=2 --set checkpoint.keep_best=log_loss ";
+  for (const int ranks : {1, 2}) {
+    const Outcome outcome = train(ranks, "--overwrite " + options);
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const json summary = json::parse(read_file(path("run/summary.json")));
+    const int64_t best = summary["best_eval"]["step"];
+    EXPECT_LT(best, 40);
+    EXPECT_EQ(summary["eval"]["step"], 40);
+    EXPECT_EQ(summary["eval"]["samples"], 501);
+    EXPECT_EQ(summary["test"]["step"], best);
+    std::vector<json> tested;
+    for (const json& line : history(path("run"))) {
+      if (line.value("split", "") == "test") tested.push_back(line);
+    }
+    ASSERT_EQ(tested.size(), 1u);
+    EXPECT_EQ(tested[0]["step"], best);
+    // An evaluation alone takes the best weights too.
+    const Outcome again = train(1, "--eval-only --set output.directory=again " + options);
+    ASSERT_EQ(again.code, 0) << again.errors;
+    const json line = history(path("again"))[0];
+    EXPECT_EQ(line["step"], best);
+    EXPECT_NEAR(line["log_loss"].get<double>(), tested[0]["log_loss"].get<double>(), 1e-7);
+    fs::remove_all(path("again"));
+    // A resume drops the line of the test data, which was not evaluated by then.
+    ASSERT_EQ(train(1, "--resume --set train.steps=50 --set eval.at_end=false " + options).code, 0);
+    for (const json& kept : history(path("run"))) EXPECT_NE(kept.value("split", ""), "test");
+  }
+}
+
 TEST_F(History, TheBestEvaluationOutlivesAResume) {
   const std::string options =
       "--set eval.every_steps=10 --set checkpoint.every_steps=20 --set checkpoint.keep_best=auc ";

@@ -42,7 +42,7 @@ result = {"auc": None if lr == 0.7 else 0.5 + lr / 2 + steps / 1e4, "log_loss": 
 with open(run + "/metrics.jsonl", "w") as file:
     print(json.dumps({"step": steps, **result}), file=file)
 with open(run + "/summary.json", "w") as file:
-    json.dump({"eval": result}, file)
+    json.dump({"eval": {**result, "log_loss": 9}, "best_eval": result}, file)
 """
 MPIRUN = 'while [ "$1" != -np ]; do shift; done; shift 2; exec "$@"'
 # Runs the tasks of an array one after the other, as a Slurm of one node does.
@@ -190,7 +190,7 @@ class Halving(Sweeps):
     def test_refuses_another_grid_and_trials_without_a_metric(self):
         done = self.sweep("--grid", "lr=0.1,0.7", "--halving", "--steps", "8", "--output", "none")
         self.assertEqual(done.returncode, 2)
-        self.assertEqual(done.stderr, "error: none/trial_001: there is no auc to compare: --halving needs data.test, "
+        self.assertEqual(done.stderr, "error: none/trial_001: there is no auc to compare: --halving needs data.valid or data.test, "
                                       "with samples of both classes\n")
         done = self.sweep("--grid", "lr=0.1", "--halving", "--steps", "8", "--output", "none")
         self.assertEqual(done.returncode, 2)

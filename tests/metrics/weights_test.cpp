@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/partition.h"
 #include "dlrm/metrics/metrics.h"
 
 namespace dlrm {
@@ -54,8 +55,23 @@ EvalResult by_definition(const Samples& s) {
       ordered += w * s.w[j] * (p > s.p[j] ? 1.0 : p == s.p[j] ? 0.5 : 0.0);
     }
   }
-  return {static_cast<int64_t>(s.size()), ordered / pairs, loss / weight, right / weight,
-          p_sum / y_sum};
+  double precision = 0;
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (s.y[i] != 1 || s.w[i] == 0) continue;
+    double positives = 0, chosen = 0;
+    for (size_t j = 0; j < s.size(); ++j) {
+      if (s.p[j] < s.p[i]) continue;
+      chosen += s.w[j];
+      positives += s.y[j] == 1 ? s.w[j] : 0;
+    }
+    precision += s.w[i] * positives / chosen;
+  }
+  const double q = y_sum / weight;
+  EvalResult result{static_cast<int64_t>(s.size()), ordered / pairs, loss / weight, right / weight,
+                    p_sum / y_sum};
+  result.pr_auc = precision / y_sum;
+  result.normalised_entropy = loss / weight / -(q * std::log(q) + (1 - q) * std::log(1 - q));
+  return result;
 }
 
 /// The metrics on several ranks, which must agree bitwise. Parts are unequal, and one is empty.
@@ -77,6 +93,8 @@ EvalResult evaluate(const Samples& s, size_t ranks, bool weighted = true) {
     EXPECT_EQ(result.log_loss, results[0].log_loss);
     EXPECT_EQ(result.accuracy, results[0].accuracy);
     EXPECT_EQ(result.calibration, results[0].calibration);
+    EXPECT_EQ(result.pr_auc, results[0].pr_auc);
+    EXPECT_EQ(result.normalised_entropy, results[0].normalised_entropy);
   }
   return results[0];
 }
@@ -93,6 +111,47 @@ TEST_P(WeightedMetrics, FollowTheirDefinitions) {
     EXPECT_NEAR(result.log_loss, expected.log_loss, 1e-12) << levels;
     EXPECT_NEAR(result.accuracy, expected.accuracy, 1e-13) << levels;
     EXPECT_NEAR(result.calibration, expected.calibration, 1e-12) << levels;
+    EXPECT_NEAR(*result.pr_auc, *expected.pr_auc, 1e-12) << levels;
+    EXPECT_NEAR(*result.normalised_entropy, *expected.normalised_entropy, 1e-12) << levels;
+    const EvalResult plain = evaluate(s, GetParam(), false);
+    Samples equal = s;
+    std::fill(equal.w.begin(), equal.w.end(), 1.0f);
+    EXPECT_NEAR(*plain.pr_auc, *by_definition(equal).pr_auc, 1e-12) << levels;
+  }
+}
+
+/// Groups of one class, of one sample, and samples of no group.
+TEST_P(WeightedMetrics, AGroupedAucIsTheMeanOfTheAucsInGroups) {
+  for (const int levels : {3, 1 << 20}) {
+    const Samples s = random_samples(701, levels, 4);
+    std::vector<int64_t> groups;
+    for (size_t i = 0; i < s.size(); ++i) {
+      groups.push_back(i % 11 == 0 ? -1 : int64_t{1} << (i % 40));
+    }
+    groups[7] = 3;
+    double sum = 0, weight = 0;
+    for (int64_t group = 1; group < int64_t{1} << 40; group *= 2) {
+      Samples in;
+      for (size_t i = 0; i < s.size(); ++i) {
+        if (groups[i] != group || s.w[i] == 0) continue;
+        in.p.push_back(s.p[i]), in.y.push_back(s.y[i]), in.w.push_back(s.w[i]);
+      }
+      const auto positives = std::count(in.y.begin(), in.y.end(), 1.0f);
+      if (positives == 0 || positives == std::ssize(in.y)) continue;
+      double all = 0;
+      for (const float w : in.w) all += w;
+      sum += all * *by_definition(in).auc;
+      weight += all;
+    }
+    run_on_threads(static_cast<int>(GetParam()), [&](Communicator& comm) {
+      const Range mine = part_of(701, comm.rank(), comm.size());
+      const auto begin = static_cast<size_t>(mine.begin), size = static_cast<size_t>(mine.size());
+      const auto result = grouped_auc(comm, View<const int64_t>(groups).subspan(begin, size),
+                                      View<const float>(s.p).subspan(begin, size),
+                                      Targets{s.y, s.w}.part(begin, size));
+      EXPECT_NEAR(result.value_or(0), sum / weight, 1e-12) << levels;
+      EXPECT_FALSE(grouped_auc(comm, {}, {}, Targets{{}, {}}).has_value()) << "no group";
+    });
   }
 }
 

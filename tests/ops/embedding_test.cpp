@@ -246,13 +246,21 @@ TEST_P(Embedding, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
     for (const OptimizerStep& step : every_rule(kSparse)) {
       for (const int64_t width : {1, 16, 45}) {
         Backward b(*reference, 2200, 100, width);
-        Table fused(100, width, type, 1), apart(fused);
-        ops->embedding_bag_update(step, fused.rows(step.rule), b.space.runs(), b.gradients);
         Cells grads(b.unique(), width);
         ops->embedding_bag_backward(b.space.runs(), b.gradients, grads.floats());
-        ops->sparse_update(step, apart.rows(step.rule), b.space.rows, b.space.count, grads.floats(),
-                           {}, width);
-        EXPECT_TRUE(fused.same_bits(apart)) << "width " << width;
+        for (const float penalty : {0.0f, 0.25f}) {
+          Table fused(100, width, type, 1), apart(fused);
+          const auto of = [&](Table& table) {
+            RowTable rows = table.rows(step.rule);
+            rows.l2 = penalty;
+            rows.clip_norm = 4 * penalty;
+            return rows;
+          };
+          ops->embedding_bag_update(step, of(fused), b.space.runs(), b.gradients);
+          ops->sparse_update(step, of(apart), b.space.rows, b.space.count, grads.floats(), {},
+                             width);
+          EXPECT_TRUE(fused.same_bits(apart)) << "width " << width << ", penalty " << penalty;
+        }
       }
     }
   }

@@ -2,6 +2,8 @@
 #include <array>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "dlrm/core/random.h"
 
 #include "bags.h"
@@ -10,6 +12,46 @@ namespace dlrm {
 namespace {
 
 using Update = EveryExecution;
+
+/// The penalty and the limit of the norm, of rows whose gradients are below it and above.
+TEST_P(Update, PenaltiesAndLimitsOfTheNormAgreeWithTheReference) {
+  const int64_t rows[] = {0, 3, 4, 29}, count[] = {4};
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const OptimizerStep& step : every_rule(kSparse)) {
+      for (const auto& [l2, clip_norm] : {std::pair{0.25f, 0.0f}, {0.0f, 0.5f}, {0.25f, 1.5f}}) {
+        for (const int64_t width : {1, 7, 16, 33, 300}) {
+          const std::string what = fmt::format("{}, l2 {}, at most {}, width {}",
+                                               traits_of(step.rule).name, l2, clip_norm, width);
+          Table got(30, width, type, 1), want(got), whole(got), part(got);
+          Cells grads = Cells::random(4, width, 5);
+          for (int64_t c = 0; c < width; ++c) grads.set(1, c, 1e-3);
+          const auto of = [&, l2 = l2, clip_norm = clip_norm](Table& table) {
+            RowTable named = table.rows(step.rule);
+            named.l2 = l2;
+            named.clip_norm = clip_norm;
+            return named;
+          };
+          ops->sparse_update(step, of(got), rows, count, grads.floats(), {}, width);
+          reference->sparse_update(step, of(want), rows, count, grads.floats(), {}, width);
+          EXPECT_TRUE(got.close_to(want)) << what;
+          // With the sums of whole rows, as for a part of their columns.
+          std::vector<float> sums(4), all(4);
+          ops->row_square_sums(count, grads.floats(), sums, of(whole), rows);
+          reference->row_square_sums(count, grads.floats(), all, of(whole), rows);
+          for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(sums[i], all[i], 1e-5 * all[i]) << what;
+          ops->sparse_update(step, of(whole), rows, count, grads.floats(), all, width);
+          EXPECT_TRUE(whole.close_to(want)) << what;
+          // Twice the sum of squares, of twice the columns.
+          for (float& sum : all) sum *= 2;
+          ops->sparse_update(step, of(part), rows, count, grads.floats(), all, 2 * width);
+          Table halved(30, width, type, 1);
+          reference->sparse_update(step, of(halved), rows, count, grads.floats(), all, 2 * width);
+          EXPECT_TRUE(part.close_to(halved)) << what;
+        }
+      }
+    }
+  }
+}
 
 TEST_P(Update, ARuleForRowsAloneIsRefusedForParameters) {
   if (GetParam().copies()) GTEST_SKIP() << "arguments in the host's memory";

@@ -6,7 +6,10 @@
 namespace dlrm {
 namespace {
 
-using Case = std::tuple<Strategy, OptimizerPair, Pooling, Precision>;
+/// Whether gradients of rows have a penalty and a limit of their norm.
+enum class Penalty : uint8_t { kNo, kYes };
+
+using Case = std::tuple<Strategy, OptimizerPair, Pooling, Precision, Penalty>;
 
 const char* name_of(Strategy s) {
   constexpr const char* kNames[] = {"auto", "table", "row", "column", "grid", "data_parallel"};
@@ -17,13 +20,18 @@ const char* name_of(OptimizerRule o) { return traits_of(o).name; }
 class EveryPlan : public ::testing::TestWithParam<Case> {
  protected:
   static RunConfig config() {
-    const auto [strategy, optimizers, pooling, precision] = GetParam();
+    const auto [strategy, optimizers, pooling, precision, penalty] = GetParam();
     RunConfig c = odd_model();
     shard_by(c, strategy);
     c.train.sparse_optimizer.type = optimizers.sparse;
     c.train.sparse_optimizer.lr = 0.05;
     c.train.sparse_optimizer.eps = 1e-6;
     c.train.sparse_optimizer.initial_accumulator = 0.1;
+    if (penalty == Penalty::kYes) {
+      c.train.sparse_optimizer.l2 = 0.1;
+      c.train.sparse_optimizer.clip_norm = 0.02;
+      if (optimizers.sparse != OptimizerRule::kFtrl) c.model.tables[0].l2 = 0.4;
+    }
     c.train.precision = precision;
     c.train.dense_optimizer = c.train.sparse_optimizer;
     c.train.dense_optimizer.type = optimizers.dense;
@@ -42,20 +50,32 @@ TEST_P(EveryPlan, FourRanksTrainToTheWeightsOfOneRank) {
                bf16 ? 2e-2 : 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Covering, EveryPlan,
-                         ::testing::ValuesIn(covering_pairs(
-                             std::vector{Strategy::kAuto, Strategy::kTable, Strategy::kRow,
-                                         Strategy::kColumn, Strategy::kGrid,
-                                         Strategy::kDataParallel},
-                             optimizer_pairs(), std::vector{Pooling::kSum, Pooling::kMean},
-                             std::vector{Precision::kFp32, Precision::kBf16})),
-                         [](const auto& info) {
-                           return std::string(name_of(std::get<0>(info.param))) + "_" +
-                                  name_of(std::get<1>(info.param).sparse) + "_" +
-                                  name_of(std::get<1>(info.param).dense) +
-                                  (std::get<2>(info.param) == Pooling::kSum ? "_sum" : "_mean") +
-                                  (std::get<3>(info.param) == Precision::kFp32 ? "_fp32" : "_bf16");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Covering, EveryPlan,
+    ::testing::ValuesIn(covering_pairs(
+        std::vector{Strategy::kAuto, Strategy::kTable, Strategy::kRow, Strategy::kColumn,
+                    Strategy::kGrid, Strategy::kDataParallel},
+        optimizer_pairs(), std::vector{Pooling::kSum, Pooling::kMean},
+        std::vector{Precision::kFp32, Precision::kBf16}, std::vector{Penalty::kNo, Penalty::kYes})),
+    [](const auto& info) {
+      return std::string(name_of(std::get<0>(info.param))) + "_" +
+             name_of(std::get<1>(info.param).sparse) + "_" +
+             name_of(std::get<1>(info.param).dense) +
+             (std::get<2>(info.param) == Pooling::kSum ? "_sum" : "_mean") +
+             (std::get<3>(info.param) == Precision::kFp32 ? "_fp32" : "_bf16") +
+             (std::get<4>(info.param) == Penalty::kNo ? "" : "_penalty");
+    });
+
+TEST(Trainer, PenaltiesOfRowsTrainToTheWeightsOfTheReference) {
+  RunConfig c = odd_model();
+  c.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+  c.train.sparse_optimizer.l2 = 0.1;
+  c.train.sparse_optimizer.clip_norm = 0.02;
+  const Trained with = train_on_threads(c, 1, 6);
+  expect_alike(with, train_on_threads(c, 1, 6, true), 1e-5, 1e-4);
+  c.train.sparse_optimizer.clip_norm = 0;
+  EXPECT_NE(train_on_threads(c, 1, 6).losses, with.losses);
+}
 
 TEST(Trainer, TheFastPathTrainsToTheWeightsOfTheReference) {
   const RunConfig c = odd_model();

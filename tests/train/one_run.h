@@ -67,9 +67,9 @@ class OneRun : public ::testing::Test {
   }
   /// A run of the same trainer that takes the place of the one before.
   void make_run(const BatchSource& source, const BatchSource* test, int threads = 1) {
-    run_ =
-        std::make_unique<TrainingRun>(RunParts{*context_, world_, locks_, config_, plan_, *trainer_,
-                                               directory_, source, test, evaluations_, threads});
+    run_ = std::make_unique<TrainingRun>(RunParts{*context_, world_, locks_, config_, plan_,
+                                                  *trainer_, directory_, source, nullptr, test,
+                                                  evaluations_, threads});
   }
 
   void fill_tables(float value) {

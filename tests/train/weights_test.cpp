@@ -165,7 +165,7 @@ TEST_P(WeightedTraining, AnEvaluationIsWeightedOnAnyNumberOfRanks) {
       Trainer trainer(rank.context, *rank.ops, c, make_plan(c, ranks), true);
       const WeightedSource source(c, comm.rank(), ranks);
       const auto result = evaluate(rank.context, trainer, source, c.data, StopSignal(),
-                                   ranks == 1 ? take : TakePredictions());
+                                   {ranks == 1 ? take : TakePredictions()});
       ASSERT_TRUE(result.has_value());
       if (comm.rank() == 0) results[ranks] = *result;
     });

@@ -25,7 +25,7 @@ enum class LrScaling : uint8_t { kNone, kLinear, kSqrt };
 /// How learning rates fall with the steps.
 enum class ScheduleType : uint8_t { kPolynomial, kCosine, kStep };
 /// The metric by which evaluations are compared.
-enum class BestMetric : uint8_t { kNone, kAuc, kLogLoss };
+enum class BestMetric : uint8_t { kNone, kAuc, kLogLoss, kPrAuc, kGauc };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
 
 /// One bag of ids per sample, looked up in its table.
@@ -44,6 +44,7 @@ struct TableConfig {
   int64_t dim = 0;
   DType dtype = DType::kFloat32;
   std::vector<FeatureConfig> features;  ///< at least one
+  double l2 = -1;                       ///< penalty of its rows; -1: that of the sparse optimizer
 
   bool operator==(const TableConfig&) const = default;
 };
@@ -90,6 +91,7 @@ struct SyntheticConfig {
 struct DataConfig {
   DataKind source = DataKind::kHdf5;
   std::vector<std::string> train;  ///< files and folders of files, in order
+  std::vector<std::string> valid;  ///< decides during training; empty: `test` does
   std::vector<std::string> test;
   SyntheticConfig synthetic;
   bool shuffle = true;
@@ -203,9 +205,11 @@ struct MemoryConfig {
 
 struct EvalConfig {
   int64_t every_steps = 0;
+  double every_epochs = 0;  ///< at most one of both is set
   bool at_end = true;
   double stop_at_auc = 0;
   int64_t patience = 0;  ///< evaluations without a better one after which training ends; 0 = none
+  std::string group_by;  ///< feature by whose ids AUCs are averaged (GAUC); empty = none
   std::string slice_by;  ///< feature by whose ids evaluations are divided; empty = none
 
   bool operator==(const EvalConfig&) const = default;

@@ -38,6 +38,7 @@ struct OptimizerConfig {
   double l1 = 0;
   double l2 = 0;
   double weight_decay = 0;
+  double clip_norm = 0;  ///< tables: the most that the norm of a row's gradient can be; 0: no limit
 
   bool operator==(const OptimizerConfig&) const = default;
 };
@@ -124,6 +125,11 @@ static_assert(std::size(kOptimizers) == static_cast<size_t>(OptimizerRule::kLamb
 
 constexpr const OptimizerTraits& traits_of(OptimizerRule rule) {
   return kOptimizers[static_cast<size_t>(rule)];
+}
+
+/// Whether the update of a row of a table depends on the norm of the whole row's gradient.
+constexpr bool needs_row_norms(const OptimizerConfig& config) {
+  return traits_of(config.type).rowwise() || config.clip_norm > 0;
 }
 
 // Compile-time traits, for code that is compiled for each rule.

@@ -38,14 +38,14 @@ class BatchSource {
   virtual std::string describe() const = 0;
 };
 
-enum class Split : uint8_t { kTrain, kTest };
+enum class Split : uint8_t { kTrain, kValid, kTest };
 
-/// Makes the source that the config selects. The test split is never shuffled. The result is null
-/// if there is no test data. hdf5 and criteo read data.train or data.test. synthetic generates
-/// samples; the test split has other samples of the same distribution. replay gives batch 0 of the
-/// training source for every t. That source is hdf5 if data.train is set, otherwise synthetic.
-/// `same_data`: a source of this split with another batch size, which is not used any more. Text
-/// that it has indexed is not read again.
+/// Makes the source that the config selects. Only the train split is shuffled. The result is
+/// null if there is no data of the split. hdf5 and criteo read data.train, data.valid or data.test.
+/// synthetic generates samples; the test split has other samples of the same distribution. replay
+/// gives batch 0 of the training source for every t. That source is hdf5 if data.train is set,
+/// otherwise synthetic. `same_data`: a source of this split with another batch size, which is not
+/// used any more. Text that it has indexed is not read again.
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
                                                int world, const BatchSource* same_data = nullptr);
 

@@ -92,16 +92,20 @@ struct EmbeddingBagBackward {
   }
 };
 
-/// sums[i] = Σ_c grads[i, c]² for i < count[0]. For row-wise Adagrad over column shards.
+/// sums[i] = Σ_c (grads[i, c] + table.l2·w)² for i < count[0], where w is element c of row rows[i].
+/// For rules that need the norm of a whole row, over column shards.
 struct RowSquareSums {
   View<const int64_t> count;      ///< [1]
   MatrixView<const float> grads;  ///< [capacity, width]
   View<float> sums;               ///< [capacity]
+  RowTable table = {};            ///< read if its l2 is not 0
+  View<const int64_t> rows = {};  ///< [capacity], likewise
 
   static constexpr const char* kName = "row_square_sums";
   template <class V>
   void operands(V& v) {
     v.in("count", count), v.in("grads", grads), v.out("sums", sums);
+    if (table.l2 != 0) v.in("table", table), v.in("rows", rows);
   }
 };
 
@@ -113,7 +117,7 @@ struct SparseUpdate {
   View<const int64_t> rows;
   View<const int64_t> count;      ///< [1]
   MatrixView<const float> grads;  ///< [capacity, width]: row i is the gradient of row rows[i]
-  /// If not empty, row-wise Adagrad uses square_sums[i] / full_width as the mean of squares.
+  /// RowSquareSums over the whole rows, of `full_width` columns. Empty if the table has them.
   View<const float> square_sums = {};
   int64_t full_width = 0;
 

@@ -142,8 +142,9 @@ class Ops {
                               MatrixView<float> grads) {
     run(EmbeddingBagBackward{runs, gradients, grads});
   }
-  void row_square_sums(View<const int64_t> count, MatrixView<const float> grads, View<float> sums) {
-    run(RowSquareSums{count, grads, sums});
+  void row_square_sums(View<const int64_t> count, MatrixView<const float> grads, View<float> sums,
+                       const RowTable& table = {}, View<const int64_t> rows = {}) {
+    run(RowSquareSums{count, grads, sums, table, rows});
   }
   void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
                      View<const int64_t> count, MatrixView<const float> grads,

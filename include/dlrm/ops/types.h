@@ -26,8 +26,15 @@ struct RowTable {
   int64_t first_row = 0;
   int64_t first_column = 0;
   const int64_t* row_of = nullptr;  ///< [rows] the row of each slot of a cached tier
-  bool on_host = false;             ///< a GPU reaches weights and state over its link to the host
+  /// An update of a row w by its gradient g applies the rule to c·p, where p = g + l2·w and
+  /// c = min(1, clip_norm/(‖p‖ + 1e-6)), the factor of PyTorch's clip_grad_norm_; ‖p‖ is of the
+  /// whole row. 0: none of the term, or c = 1. FTRL's own formula has its l2, which is none of
+  /// these.
+  float l2 = 0;
+  float clip_norm = 0;
+  bool on_host = false;  ///< a GPU reaches weights and state over its link to the host
 
+  bool changes_gradients() const { return l2 != 0 || clip_norm > 0; }
   /// The number in the whole table of row r.
   int64_t number_of(int64_t r) const { return first_row + (row_of ? row_of[r] : r); }
 };

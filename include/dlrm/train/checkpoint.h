@@ -59,6 +59,10 @@ void check_checkpoint_folder(Communicator& comm, const std::string& directory);
 /// ranks see the folder. Collective: every rank gets the same result.
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& path);
 
+/// The checkpoint to predict with: like find_checkpoint(), but of a folder that has the link `best`
+/// (checkpoint.keep_best) the checkpoint that it names.
+std::optional<std::string> find_trained(Communicator& comm, const std::string& path);
+
 /// Whether `directory` has a `step_*` folder, good or not. Collective: every rank gets rank 0's
 /// result.
 bool has_checkpoints(Communicator& comm, const std::string& directory);

@@ -6,6 +6,7 @@
 #include "dlrm/data/batch_source.h"
 #include "dlrm/metrics/metrics.h"
 #include "dlrm/train/evaluation_slices.h"
+#include "dlrm/train/sample_ids.h"
 #include "dlrm/train/stop_signal.h"
 #include "dlrm/train/trainer.h"
 
@@ -19,14 +20,18 @@ using TakePredictions =
 /// Told how many batches, and samples of all ranks, an evaluation has done.
 using EvaluationProgress = std::function<void(int64_t batches, int64_t samples)>;
 
+/// What an evaluation does besides. Pointers and functions may be null.
+struct EvaluationExtras {
+  TakePredictions take;                ///< gets each batch, in the order of the source
+  EvaluationSlices* slices = nullptr;  ///< gets all samples
+  SampleIds* groups = nullptr;         ///< gets all samples, for EvalResult::gauc
+  EvaluationProgress progress = {};    ///< called before the first batch and after each
+};
+
 /// Runs the model on every sample of `source` and computes metrics over all ranks. The trainer must
-/// have no routed batches. `take` gets each batch, in the order of `source`. `slices` gets all
-/// samples, if it is not null. `progress` is called before the first batch and after each. Returns
-/// no value if a rank was requested to stop. Collective.
+/// have no routed batches. Returns no value if a rank was requested to stop. Collective.
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
                                    const DataConfig& data, const StopSignal& stop,
-                                   const TakePredictions& take = {},
-                                   EvaluationSlices* slices = nullptr,
-                                   const EvaluationProgress& progress = {});
+                                   const EvaluationExtras& extras = {});
 
 }  // namespace dlrm

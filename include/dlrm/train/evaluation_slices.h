@@ -8,6 +8,7 @@
 #include "dlrm/config/run_config.h"
 #include "dlrm/data/batch.h"
 #include "dlrm/metrics/metrics.h"
+#include "dlrm/train/sample_ids.h"
 
 namespace dlrm {
 
@@ -25,24 +26,22 @@ struct SlicedResult {
 };
 
 /// Divides an evaluation by the ids of one feature (eval.slice_by). Slices, counts and AUC are the
-/// same for any number of ranks, and means up to rounding. Takes 8 bytes for each local sample.
+/// same for any number of ranks, and means up to rounding.
 class EvaluationSlices {
  public:
   /// Of the slices that the result has, at most.
   static constexpr int64_t kMost = 20;
 
-  /// The feature has one id in a sample. If a bag has more, the first one counts.
   EvaluationSlices(const ModelConfig& model, const std::string& feature);
 
   /// Notes the ids of a batch. Batches come in the order of their predictions.
-  void see(const Batch& batch);
+  void see(const Batch& batch) { ids_.see(batch); }
   /// Computes the metrics of each slice from the predictions of all batches. Collective.
   void finish(Communicator& comm, View<const float> probabilities, const Targets& targets);
   const SlicedResult& result() const { return result_; }
 
  private:
-  size_t column_ = 0;         ///< of the feature among all features
-  std::vector<int64_t> ids_;  ///< of each local sample, -1 for none
+  SampleIds ids_;
   SlicedResult result_;
 };
 

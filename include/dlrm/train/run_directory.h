@@ -31,6 +31,7 @@ struct KeptLines {
   int64_t step = 0;
   bool metrics = true;
   bool evaluation = true;
+  bool test = true;  ///< lines of data.test
 };
 
 /// The contents of summary.json. Numbers that are not finite are written as null.
@@ -42,6 +43,8 @@ struct RunSummary {
   std::optional<Evaluation> eval;       ///< the last; {} in the file if there was none
   SlicedResult slices;                  ///< of `eval`
   std::optional<Evaluation> best_eval;  ///< by checkpoint.keep_best; {} if there was none
+  std::optional<Evaluation> test;       ///< with data.valid: of data.test, at the end
+  SlicedResult test_slices;             ///< of `test`
   int world_size = 1;
   std::string device;  ///< begins with cpu or cuda
   double wall_seconds = 0;
@@ -83,7 +86,8 @@ class RunDirectory {
   /// Appends a line without buffering. If that fails, the line is kept and written later, and a
   /// warning says so: see lost().
   void log(const StepMetrics& metrics);
-  void log(const Evaluation& evaluation, double epoch);
+  /// `split`: "valid" or "test".
+  void log(const Evaluation& evaluation, double epoch, const char* split);
 
   /// Replaces summary.json atomically. If that fails, lost() tells it.
   void write_summary(const RunSummary& summary);

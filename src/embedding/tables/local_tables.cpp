@@ -30,12 +30,11 @@ LocalTables::LocalTables(Context& context, Ops& ops, EmbeddingOptions options, P
       tools_(context, ops),
       options_(std::move(options)),
       plan_(checked(std::move(plan), options_, context.comm)),
-      layout_(
-          options_.tables,
-          plan_of_moving_rows(options_.tables, options_.optimizer.type, options_.cached,
-                              options_.max_global_batch, plan_),
-          options_.routing.mode,
-          !context.device.host_visible_memory() && traits_of(options_.optimizer.type).rowwise()),
+      layout_(options_.tables,
+              plan_of_moving_rows(options_.tables, options_.optimizer.type, options_.cached,
+                                  options_.max_global_batch, plan_),
+              options_.routing.mode,
+              !context.device.host_visible_memory() && needs_row_norms(options_.optimizer)),
       placement_(make_placement(tools_, options_, plan_, layout_)),
       shards_(make_owned_shards(tools_, options_, layout_, placement_.get())),
       replicas_(make_replicas(tools_, options_, layout_)) {

@@ -20,6 +20,10 @@ RowShape::RowShape(const TableConfig& of, const OptimizerConfig& rule, uint64_t 
   table.rounding_key = stream_key(seed, "/tables/" + of.name + "/rounding");
   table.first_row = rows.begin;
   table.first_column = columns.begin;
+  if (rule.type != OptimizerRule::kFtrl) {
+    table.l2 = static_cast<float>(of.l2 < 0 ? rule.l2 : of.l2);
+  }
+  table.clip_norm = static_cast<float>(rule.clip_norm);
 }
 
 int64_t RowShape::columns_of(RowArray array) const {

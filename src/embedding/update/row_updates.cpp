@@ -9,8 +9,7 @@ RowUpdates::RowUpdates(Context& context, Ops& ops, const LocalTables& tables, Ba
       pooling_(pooling),
       progress_(std::move(progress)),
       segments_(context.device) {
-  const bool rowwise = traits_of(tables.options().optimizer.type).rowwise();
-  if (rowwise && columns_are_cut(tables.layout())) {
+  if (needs_row_norms(tables.options().optimizer) && columns_are_cut(tables.layout())) {
     square_sums_.emplace(context, ops, tables.layout(), tables.shards());
   }
 }

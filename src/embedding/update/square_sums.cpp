@@ -171,8 +171,9 @@ Range SquareSums::segments_of(const Interval& interval, const Piece& piece,
 void SquareSums::start(const SegmentBuffers& segments, const OwnerSide& owner) {
   for (size_t s = 0; s < shards_.size(); ++s) {
     if (!shards_[s].columns_cut) continue;
-    ops_.row_square_sums(segments[static_cast<size_t>(shards_[s].slice)].count, gradients(s),
-                         shard_sums_.sums(s));
+    const SegmentedRows& all = segments[static_cast<size_t>(shards_[s].slice)];
+    ops_.row_square_sums(all.count, gradients(s), shard_sums_.sums(s), shards_[s].store->table(),
+                         all.rows);
   }
   context_.device.host_visible_memory() ? order_rows(segments) : order_on_device(owner, true);
   lay_out(segments, owner);

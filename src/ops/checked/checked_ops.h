@@ -47,6 +47,7 @@ class CheckedOps final : public Ops {
   void check(const GroupRows& o);
   void check(const GroupShardRows& o);
   void check(const EmbeddingBagBackward& o);
+  void check(const RowSquareSums& o);
   void check(const SparseUpdate& o);
   void check(const EmbeddingBagUpdate& o);
   void check(const UpdateShards& o);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "checked/checked_ops.h"
 #include "checked/host_runs.h"
@@ -166,6 +167,34 @@ void CheckedOps::check(const EmbeddingBagBackward& o) {
   check_backward(subject("embedding_bag_backward",
                          runs_shape(named.count[0], named.starts.back(), grads.cols)),
                  runs, gradients, grads);
+}
+
+void CheckedOps::check(const RowSquareSums& o) {
+  const auto& [count, grads, sums, table, rows] = o;
+  std::vector<float> want = host_.of(sums);  // the rest stays
+  chosen_->run(o);
+  const auto n = static_cast<size_t>(host_.of(count.first(1))[0]);
+  const auto size = static_cast<int64_t>(n);
+  // The rows with a penalty, one after another.
+  RowTable applied = table;
+  std::vector<int64_t> named;
+  Copy weights(0, 0, DType::kFloat32);
+  if (table.l2 != 0) {
+    const Matrix all(table.weights, table.type, table.rows, grads.cols, table.stride);
+    weights = host_.rows(all, host_.of(rows.first(n)));
+    applied.weights = weights.matrix().data;
+    applied.stride = grads.cols;
+    named.resize(n);
+    std::iota(named.begin(), named.end(), int64_t{0});
+  }
+  const Copy gradients = host_.of(grads.row_range(0, size));
+  reference_.row_square_sums({&size, 1}, gradients.floats(), want, applied, named);
+  const std::vector<float> got = host_.of(sums);
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (agree(got[i], want[i], i < n ? 1e-5 * double{want[i]} : 0)) continue;
+    disagree(subject("row_square_sums", runs_shape(size, size, grads.cols)),
+             fmt::format("sum {}", i), got[i], want[i]);
+  }
 }
 
 void CheckedOps::check(const SparseUpdate& o) {

@@ -52,6 +52,8 @@ void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<con
     RowTable row;
     row.weights = weights_.floats().row(i);
     row.width = table_.width;
+    row.l2 = table_.l2;
+    row.clip_norm = table_.clip_norm;
     row.state1 = state1_.matrix().cols > 0 ? state1_.floats().row(i) : nullptr;
     row.state2 = state2_.matrix().cols > 0 ? state2_.floats().row(i) : nullptr;
     const View<const float> square =

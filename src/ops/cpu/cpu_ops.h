@@ -39,6 +39,8 @@ class CpuOps final : public Ops {
   /// Calls body(i0, i1, scratch [2·width]) for ranges of runs of about equal work.
   template <class Body>
   void for_run_ranges(const Runs& runs, int64_t count, const Body& body);
+  template <class Body>
+  void for_row_ranges(int64_t count, int64_t width, const Body& body);
   /// Updates the runs of `together_`, table after table, whose work begins in `share`.
   void update_share(const OptimizerStep& step, Range share, float* scratch,
                     const std::function<void()>* progress);

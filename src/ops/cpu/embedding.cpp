@@ -111,12 +111,24 @@ void CpuOps::for_run_ranges(const Runs& runs, int64_t count, const Body& body) {
   const auto before = [&](int64_t i) { return work_before(runs, i); };
   const int64_t total = before(count);
   const Parts parts = parts_for(threads_, total, kGrain);
-  const ThreadScratch scratch = thread_scratch(2 * runs.width);
+  const ThreadScratch scratch = thread_scratch(3 * runs.width);
   parallel(parts, [&](int part) {
     const Range mine = part_of(total, part, parts);
     const int64_t i0 = first_at(count, mine.begin, before);
     const int64_t i1 = first_at(count, mine.end, before);
     if (i0 < i1) body(i0, i1, scratch(part));
+  });
+}
+
+/// Like for_run_ranges(), for rows whose gradients are in memory.
+template <class Body>
+void CpuOps::for_row_ranges(int64_t count, int64_t width, const Body& body) {
+  if (count <= 0) return;
+  const Parts parts = parts_for(threads_, count * width, kGrain).at_most(count);
+  const ThreadScratch scratch = thread_scratch(width);
+  parallel(parts, [&](int part) {
+    const Range rows = part_of(count, part, parts);
+    body(rows.begin, rows.end, scratch(part));
   });
 }
 
@@ -160,7 +172,7 @@ void CpuOps::run(const UpdateShards& o) {
   }
   const Parts parts = parts_for(threads_, total, kGrain);
   const int shares = shares_for(parts, total, kGrain);
-  const ThreadScratch scratch = thread_scratch(2 * width);
+  const ThreadScratch scratch = thread_scratch(3 * width);
   parallel_shares(parts, shares, [&](int part, int share) {
     update_share(step, part_of(total, share, shares), scratch(part),
                  parts == 1 ? &progress : nullptr);
@@ -193,11 +205,8 @@ void CpuOps::update_share(const OptimizerStep& step, Range share, float* scratch
 }
 
 void CpuOps::run(const RowSquareSums& o) {
-  const auto& [count, grads, sums] = o;
-  parallel_ranges(threads_, count[0], grads.cols, kGrain, [&](int64_t i0, int64_t i1) {
-    for (int64_t i = i0; i < i1; ++i) {
-      sums[static_cast<size_t>(i)] = kernels_.square_sum(grads.row(i), grads.cols);
-    }
+  for_row_ranges(o.count[0], o.grads.cols, [&](int64_t i0, int64_t i1, float* scratch) {
+    kernels_.row_square_sums(o, i0, i1, scratch);
   });
 }
 
@@ -211,8 +220,8 @@ void CpuOps::run(const SparseUpdate& o) {
 void CpuOps::update_rows(const OptimizerStep& step, const RowTable& table, int64_t count,
                          const RowGradients& grads) {
   if (table.width == 0 || skips_update(step)) return;
-  parallel_ranges(threads_, count, table.width, kGrain, [&](int64_t i0, int64_t i1) {
-    kernels_.update_rows(step, table, grads, i0, i1);
+  for_row_ranges(count, table.width, [&](int64_t i0, int64_t i1, float* scratch) {
+    kernels_.update_rows(step, table, grads, i0, i1, scratch);
   });
 }
 

@@ -146,11 +146,14 @@ struct Kernels {
   /// Like fetch_bags, for update_runs.
   void (*fetch_runs)(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                      int64_t i1);
+  /// `scratch`: 3·width floats.
   void (*update_runs)(const OptimizerStep& step, const RowTable& table, const Runs& runs,
                       int64_t i0, int64_t i1, float* scratch);
-  float (*square_sum)(const float* g, int64_t n);
+  /// RowSquareSums of rows [i0, i1). `scratch`: width floats.
+  void (*row_square_sums)(const RowSquareSums& o, int64_t i0, int64_t i1, float* scratch);
+  /// `scratch`: width floats.
   void (*update_rows)(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
-                      int64_t i0, int64_t i1);
+                      int64_t i0, int64_t i1, float* scratch);
   /// Tensorwise rules: updates the state, and writes the sums of the squares of w and of the
   /// direction.
   void (*update_state)(const OptimizerStep& step, const float* w, const float* g, float* s1,

@@ -50,7 +50,7 @@ constexpr Kernels kernels_named(const char* name) {
           .sum_runs_by_row = sum_runs_by_row,
           .fetch_runs = fetch_runs,
           .update_runs = update_runs,
-          .square_sum = square_sum,
+          .row_square_sums = row_square_sums,
           .update_rows = update_rows,
           .update_state = update_state,
           .tensor_factor = tensor_factor,

@@ -217,6 +217,40 @@ float square_sum(const float* g, int64_t n) {
   return lane_sum<kLanes>(sum) + tail;
 }
 
+/// out = g + l2·w, for a row of the table.
+inline void penalise(const RowTable& table, int64_t row, const float* g, float* out) {
+  with_type(table.type, [&]<class T>(T) {
+    const T* w = static_cast<const T*>(table.weights) + row * table.stride;
+    for_pieces(table.width, [&]<int N>(int64_t c) {
+      store<N>(out + c, load<N>(g + c) + broadcast<N>(table.l2) * load<N>(w + c));
+    });
+  });
+}
+
+/// The gradient to which a table's rule is applied, and the sum of its squares over the whole row.
+struct AppliedGradient {
+  const float* values;
+  float squares;
+};
+
+/// See RowTable::l2. `sum`: the sum of squares over the whole row with its penalty, or null if the
+/// table has all columns.
+inline AppliedGradient applied_gradient(const RowTable& table, int64_t row, const float* g,
+                                        const float* sum, float* scratch) {
+  if (table.l2 != 0) {
+    penalise(table, row, g, scratch);
+    g = scratch;
+  }
+  const float squares = sum ? *sum : square_sum(g, table.width);
+  const float norm = square_root<1>(squares) + 1e-6f;
+  if (!(table.clip_norm > 0) || norm <= table.clip_norm) return {g, squares};
+  const float scale = table.clip_norm / norm;
+  for_pieces(table.width, [&]<int N>(int64_t c) {
+    store<N>(scratch + c, load<N>(g + c) * broadcast<N>(scale));
+  });
+  return {scratch, squares * scale * scale};
+}
+
 /// Updates listed rows of one table with one rule.
 template <Rule R, class T>
 struct RowUpdate {
@@ -238,9 +272,23 @@ struct RowUpdate {
     if (kState2<R>) prefetch_row(table.state2 + row * table.state_stride, bytes);
   }
 
-  /// Updates row `row`, the i-th of the list. For row-wise rules `mean` is the mean of the
-  /// gradient's squares over the whole row.
-  void operator()(int64_t i, int64_t row, const float* g, float mean) {
+  /// Updates row `row`, the i-th of the list, by its gradient `g`. `sum`: see applied_gradient().
+  void by_gradient(int64_t i, int64_t row, const float* g, const float* sum, int64_t full_width,
+                   float* scratch) {
+    float squares = 0;
+    if (table.changes_gradients()) {
+      const AppliedGradient applied = applied_gradient(table, row, g, sum, scratch);
+      g = applied.values;
+      squares = applied.squares;
+    } else if constexpr (kRowwiseRule<R>) {
+      squares = sum ? *sum : square_sum(g, table.width);
+    }
+    apply(i, row, g, squares / static_cast<float>(full_width));
+  }
+
+ private:
+  /// For row-wise rules `mean` is the mean of the gradient's squares over the whole row.
+  void apply(int64_t i, int64_t row, const float* g, float mean) {
     float* s1 = kState1<R> ? table.state1 + row * table.state_stride : nullptr;
     float* s2 = kState2<R> ? table.state2 + row * table.state_stride : nullptr;
     float factor = 0;
@@ -256,12 +304,6 @@ struct RowUpdate {
   }
 };
 
-template <Rule R>
-inline float mean_square(const float* g, int64_t width) {
-  if constexpr (!kRowwiseRule<R>) return 0;
-  return square_sum(g, width) / static_cast<float>(width);
-}
-
 template <Rule R, class T>
 void update_runs_of(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                     int64_t i1, float* scratch) {
@@ -272,7 +314,7 @@ void update_runs_of(const OptimizerStep& step, const RowTable& table, const Runs
     update.fetch(runs.rows[smaller(i + ahead, i1 - 1)]);
     fetch_part(runs, runs.starts[i]);
     const float* g = gradient(i, scratch);
-    update(i, runs.rows[i], g, mean_square<R>(g, table.width));
+    update.by_gradient(i, runs.rows[i], g, nullptr, table.width, scratch + 2 * table.width);
   }
   update.check.report(step);
 }
@@ -287,17 +329,15 @@ void fetch_runs_of(const OptimizerStep& step, const RowTable& table, const Runs&
 
 template <Rule R, class T>
 void update_rows_of(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
-                    int64_t i0, int64_t i1) {
+                    int64_t i0, int64_t i1, float* scratch) {
   RowUpdate<R, T> update(step, table, grads.rows, i1);
   const int64_t ahead = update.ahead();
   for (int64_t i = i0; i < i1; ++i) {
     update.fetch(grads.rows[smaller(i + ahead, i1 - 1)]);
     const int64_t row = grads.rows[i];
     const float* g = grads.grads + (grads.by_row ? row : i) * grads.stride;
-    const float mean = grads.square_sums
-                           ? grads.square_sums[i] / static_cast<float>(grads.full_width)
-                           : mean_square<R>(g, table.width);
-    update(i, row, g, mean);
+    const float* sum = grads.square_sums ? grads.square_sums + i : nullptr;
+    update.by_gradient(i, row, g, sum, sum ? grads.full_width : table.width, scratch);
   }
   update.check.report(step);
 }
@@ -318,10 +358,22 @@ void update_runs(const OptimizerStep& step, const RowTable& table, const Runs& r
 }
 
 void update_rows(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
-                 int64_t i0, int64_t i1) {
+                 int64_t i0, int64_t i1, float* scratch) {
   with_rule<kSparse>(step.rule, [&]<Rule R>() {
-    with_type(table.type, [&]<class T>(T) { update_rows_of<R, T>(step, table, grads, i0, i1); });
+    with_type(table.type,
+              [&]<class T>(T) { update_rows_of<R, T>(step, table, grads, i0, i1, scratch); });
   });
+}
+
+void row_square_sums(const RowSquareSums& o, int64_t i0, int64_t i1, float* scratch) {
+  for (int64_t i = i0; i < i1; ++i) {
+    const float* g = o.grads.row(i);
+    if (o.table.l2 != 0) {
+      penalise(o.table, o.rows.data()[i], g, scratch);
+      g = scratch;
+    }
+    o.sums.data()[i] = square_sum(g, o.grads.cols);
+  }
 }
 
 void update_state(const OptimizerStep& step, const float* w, const float* g, float* s1, float* s2,

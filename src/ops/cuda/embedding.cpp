@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "dlrm/device/cuda/sort.h"
@@ -61,6 +62,7 @@ kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists
   list.most_long_runs = static_cast<uint32_t>(of.room.runs);
   list.most_jobs = static_cast<uint32_t>(of.room.jobs);
   list.bf16_gradients = of.bf16_gradients;
+  list.penalised = std::ranges::any_of(of.shards, kernels::changes_gradients);
   if (of.room.runs == 0) return list;
   DLRM_CUDA_CHECK(cudaMemsetAsync(list.used, 0, sizeof(kernels::LongCounts), stream));
   list.counted_blocks = scratch.of<uint32_t>("blocks of runs", int64_t{list.count} + 2);
@@ -179,8 +181,12 @@ void CudaOps::update_shards(const OptimizerStep& step, View<const UpdatedShard> 
 }
 
 void CudaOps::run(const RowSquareSums& o) {
-  const auto& [count, grads, sums] = o;
-  kernels::row_square_sums(count.data(), grads, sums.data(), static_cast<int64_t>(sums.size()),
+  RowTable table = o.table;
+  table.width = o.grads.cols;
+  kernels::UpdateShard shard = kernels::update_shard(table);
+  shard.rows = o.rows.data();
+  shard.count = o.count.data();
+  kernels::row_square_sums(shard, o.grads, o.sums.data(), static_cast<int64_t>(o.sums.size()),
                            native_);
 }
 
@@ -218,8 +224,11 @@ void CudaOps::run(const UpdateTables& o) {
   cuda::TableLists& of = parts_->embedding.tables;
   of.set(o.tables);
   if (of.tables.empty()) return;
+  const bool penalised = std::ranges::any_of(
+      of.tables, [](const kernels::DenseTable& t) { return kernels::changes_gradients(t.shard); });
   kernels::update_tables(o.step, parts_->lists.of(of.tables), parts_->lists.of(of.first_block),
-                         static_cast<int>(of.tables.size()), of.first_block.back(), native_);
+                         static_cast<int>(of.tables.size()), of.first_block.back(), penalised,
+                         native_);
 }
 
 }  // namespace dlrm

@@ -88,18 +88,29 @@ void check_finite(const OptimizerStep& step, double w, const float* s1, const fl
   if (!finite) raise_not_finite(step);
 }
 
-double square_sum(const float* g, int64_t n) {
+/// The gradient of a row with its penalty.
+std::vector<double> penalised(const RowTable& table, int64_t row, const float* g, int64_t width) {
+  std::vector<double> p(g, g + width);
+  if (table.l2 == 0) return p;
+  for (int64_t c = 0; c < width; ++c) {
+    p[static_cast<size_t>(c)] += table.l2 * load(table.weights, table.type, row * table.stride + c);
+  }
+  return p;
+}
+
+double square_sum(const std::vector<double>& p) {
   double sum = 0;
-  for (int64_t c = 0; c < n; ++c) sum += double{g[c]} * g[c];
+  for (const double x : p) sum += x * x;
   return sum;
 }
 
 }  // namespace
 
 void ReferenceOps::run(const RowSquareSums& o) {
-  const auto& [count, grads, sums] = o;
-  for (int64_t i = 0; i < count[0]; ++i) {
-    sums[static_cast<size_t>(i)] = static_cast<float>(square_sum(grads.row(i), grads.cols));
+  for (size_t i = 0; i < static_cast<size_t>(o.count[0]); ++i) {
+    const int64_t row = o.table.l2 != 0 ? o.rows[i] : 0;
+    o.sums[i] = static_cast<float>(
+        square_sum(penalised(o.table, row, o.grads.row(static_cast<int64_t>(i)), o.grads.cols)));
   }
 }
 
@@ -109,20 +120,24 @@ void ReferenceOps::run(const SparseUpdate& o) {
   const bool rowwise = traits_of(step.rule).rowwise();
   for (size_t i = 0; i < static_cast<size_t>(count[0]); ++i) {
     const int64_t row = rows[i];
-    const float* g = grads.row(static_cast<int64_t>(i));
+    std::vector<double> g = penalised(table, row, grads.row(static_cast<int64_t>(i)), table.width);
+    double squares = square_sums.empty() ? square_sum(g) : double{square_sums[i]};
+    if (table.clip_norm > 0) {
+      const double scale = std::min(1.0, table.clip_norm / (std::sqrt(squares) + 1e-6));
+      for (double& x : g) x *= scale;
+      squares *= scale * scale;
+    }
     float* s1 = table.state1 ? table.state1 + row * table.state_stride : nullptr;
     float* s2 = table.state2 ? table.state2 + row * table.state_stride : nullptr;
     if (rowwise) {
-      const double mean = square_sums.empty()
-                              ? square_sum(g, table.width) / static_cast<double>(table.width)
-                              : double{square_sums[i]} / static_cast<double>(full_width);
-      *s1 = static_cast<float>(*s1 + mean);
+      const int64_t columns = square_sums.empty() ? table.width : full_width;
+      *s1 = static_cast<float>(*s1 + squares / static_cast<double>(columns));
     }
     for (int64_t c = 0; c < table.width; ++c) {
       const double w = load(table.weights, table.type, row * table.stride + c);
       float* state1 = s1 ? s1 + (rowwise ? 0 : c) : nullptr;
       float* state2 = s2 ? s2 + c : nullptr;
-      const double next = updated(step, w, g[c], state1, state2);
+      const double next = updated(step, w, g[static_cast<size_t>(c)], state1, state2);
       store_updated(step, table, row, c, next);
       check_finite(step, next, state1, state2);
     }
@@ -155,7 +170,7 @@ void ReferenceOps::run(const DenseUpdate& o) {
 }
 
 void ReferenceOps::run(const ClipNorm& o) {
-  const double squares = square_sum(o.g.data(), static_cast<int64_t>(o.g.size()));
+  const double squares = square_sum({o.g.begin(), o.g.end()});
   const double factor = ClipNorm::factor(squares, o.max_norm);
   for (float& g : o.g) g = static_cast<float>(g * factor);
 }

@@ -100,6 +100,12 @@ std::optional<std::string> find_checkpoint(Communicator& comm, const std::string
   throw usage_error("{}: no checkpoint in it is good: {}", path, newest_damage);
 }
 
+std::optional<std::string> find_trained(Communicator& comm, const std::string& given) {
+  const std::string best =
+      broadcast_text(comm, comm.rank() == 0 ? best_checkpoint(given).value_or("") : "");
+  return find_checkpoint(comm, best.empty() ? given : (fs::path(given) / best).string());
+}
+
 CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoint, bool verified) {
   return verify_named(comm, checkpoint, verified ? Verify::kSizes : Verify::kContents).state;
 }

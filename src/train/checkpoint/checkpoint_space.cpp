@@ -28,12 +28,13 @@ int64_t saved_bytes(Communicator& comm, const std::vector<TensorShard>& pieces) 
   return bytes;
 }
 
-int64_t added_checkpoints(const RunConfig& config, int64_t step, int64_t total, int64_t existing) {
+int64_t added_checkpoints(const RunConfig& config, const EvaluationSteps& evaluations, int64_t step,
+                          int64_t total, int64_t existing) {
   const CheckpointConfig& own = config.checkpoint;
   const bool keeps_best = own.keep_best != BestMetric::kNone;
   int64_t saves = multiples(own.every_steps, step, total);
   if (own.at_end && multiples(own.every_steps, total - 1, total) == 0) ++saves;
-  if (keeps_best) saves += multiples(config.eval.every_steps, step, total) + config.eval.at_end;
+  if (keeps_best) saves += evaluations.count(step, total) + config.eval.at_end;
   if (step >= total || saves <= 0) return 0;
   const int64_t most = std::min<int64_t>(own.keep + (keeps_best ? 1 : 0) + 1, existing + saves);
   return std::max<int64_t>(most - existing, 1);
@@ -52,6 +53,7 @@ std::string space_warning(const CheckpointConfig& config, int64_t checkpoints, i
 }
 
 void check_checkpoint_space(Communicator& comm, const Log& log, const RunConfig& config,
+                            const EvaluationSteps& evaluations,
                             const std::vector<TensorShard>& pieces, int64_t step, int64_t total) {
   const int64_t bytes = saved_bytes(comm, pieces);
   if (comm.rank() != 0) return;
@@ -60,9 +62,9 @@ void check_checkpoint_space(Communicator& comm, const Log& log, const RunConfig&
   const std::filesystem::space_info space = std::filesystem::space(directory, error);
   if (error) return;
   const auto existing = static_cast<int64_t>(list_checkpoints(directory).size());
-  const std::string warning =
-      space_warning(config.checkpoint, added_checkpoints(config, step, total, existing), bytes,
-                    static_cast<int64_t>(space.available));
+  const std::string warning = space_warning(
+      config.checkpoint, added_checkpoints(config, evaluations, step, total, existing), bytes,
+      static_cast<int64_t>(space.available));
   if (!warning.empty()) log.warn("{}", warning);
 }
 

@@ -6,8 +6,8 @@ namespace dlrm {
 
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
                                    const DataConfig& data, const StopSignal& stop,
-                                   const TakePredictions& take, EvaluationSlices* slices,
-                                   const EvaluationProgress& progress) {
+                                   const EvaluationExtras& extras) {
+  const auto& [take, slices, groups, progress] = extras;
   Span span(context.trace, "evaluate");
   const int64_t batches = source.plan().batches_per_epoch();
   const PackingSource packing(source, trainer.embeddings());
@@ -20,6 +20,7 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
     if (routed++ >= batches) return nullptr;
     const Batch* const batch = prefetcher.next();
     if (slices) slices->see(*batch);
+    if (groups) groups->see(*batch);
     return batch;
   };
   for (int64_t done = 0; done < batches; ++done) {
@@ -39,7 +40,11 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
     }
   }
   if (slices) slices->finish(context.comm, probabilities, targets.view());
-  return evaluate_metrics(context.comm, probabilities, targets.view());
+  EvalResult result = evaluate_metrics(context.comm, probabilities, targets.view());
+  if (groups) {
+    result.gauc = grouped_auc(context.comm, groups->ids(), probabilities, targets.view());
+  }
+  return result;
 }
 
 }  // namespace dlrm

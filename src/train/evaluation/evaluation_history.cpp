@@ -17,6 +17,10 @@ std::optional<double> merit(BestMetric metric, const EvalResult& result) {
     case BestMetric::kNone:
     case BestMetric::kAuc:
       return result.auc;
+    case BestMetric::kPrAuc:
+      return result.pr_auc;
+    case BestMetric::kGauc:
+      return result.gauc;
     case BestMetric::kLogLoss:
       break;
   }
@@ -36,13 +40,24 @@ int64_t count_of(const Json& value) {
 
 double number_of(const Json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
 
+Json optional(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+/// No value if there is no such key: checkpoints of earlier versions lack some.
+std::optional<double> optional_of(const Json& object, const char* key) {
+  if (!object.contains(key) || object.at(key).is_null()) return std::nullopt;
+  return object.at(key).get<double>();
+}
+
 /// JSON has no infinities or NaNs. They are written as null.
 Json to_json(const std::optional<Evaluation>& evaluation) {
   if (!evaluation) return nullptr;
   const EvalResult& result = evaluation->result;
   return {{"step", evaluation->step},
           {"samples", result.samples},
-          {"auc", result.auc ? Json(*result.auc) : Json(nullptr)},
+          {"auc", optional(result.auc)},
+          {"pr_auc", optional(result.pr_auc)},
+          {"normalised_entropy", optional(result.normalised_entropy)},
+          {"gauc", optional(result.gauc)},
           {"log_loss", result.log_loss},
           {"accuracy", result.accuracy},
           {"calibration", result.calibration}};
@@ -54,7 +69,10 @@ std::optional<Evaluation> from_json(const Json& object) {
   evaluation.step = count_of(object.at("step"));
   EvalResult& result = evaluation.result;
   result.samples = count_of(object.at("samples"));
-  if (!object.at("auc").is_null()) result.auc = object.at("auc").get<double>();
+  result.auc = optional_of(object, "auc");
+  result.pr_auc = optional_of(object, "pr_auc");
+  result.normalised_entropy = optional_of(object, "normalised_entropy");
+  result.gauc = optional_of(object, "gauc");
   result.log_loss = number_of(object.at("log_loss"));
   result.accuracy = number_of(object.at("accuracy"));
   result.calibration = number_of(object.at("calibration"));

@@ -8,15 +8,13 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kNoId = -1;
-
 struct Count {
   int64_t id = 0;
   int64_t samples = 0;
 };
 
 /// The counts of all ranks, added up by id, on rank 0.
-std::vector<Count> all_counts(Communicator& comm, const std::vector<int64_t>& ids) {
+std::vector<Count> all_counts(Communicator& comm, View<const int64_t> ids) {
   std::unordered_map<int64_t, int64_t> counts;
   for (const int64_t id : ids) ++counts[id];
   std::vector<Count> mine;
@@ -32,30 +30,16 @@ std::vector<Count> all_counts(Communicator& comm, const std::vector<int64_t>& id
 
 }  // namespace
 
-EvaluationSlices::EvaluationSlices(const ModelConfig& model, const std::string& feature) {
+EvaluationSlices::EvaluationSlices(const ModelConfig& model, const std::string& feature)
+    : ids_(model, feature) {
   result_.feature = feature;
-  for (const TableConfig& table : model.tables) {
-    for (const FeatureConfig& of : table.features) {
-      if (of.name == feature) return;
-      ++column_;
-    }
-  }
-  DLRM_CHECK(false, "there is no feature {}", feature);
-}
-
-void EvaluationSlices::see(const Batch& batch) {
-  const auto size = static_cast<size_t>(batch.size());
-  const int64_t* const offsets = batch.offsets.data() + column_ * size;
-  for (size_t i = 0; i < size; ++i) {
-    const bool has_id = offsets[i + 1] > offsets[i];
-    ids_.push_back(has_id ? batch.ids[static_cast<size_t>(offsets[i])] : kNoId);
-  }
 }
 
 void EvaluationSlices::finish(Communicator& comm, View<const float> probabilities,
                               const Targets& targets) {
-  DLRM_CHECK(ids_.size() == targets.size() && targets.size() == probabilities.size());
-  std::vector<Count> counts = all_counts(comm, ids_);
+  const View<const int64_t> ids = ids_.ids();
+  DLRM_CHECK(ids.size() == targets.size() && targets.size() == probabilities.size());
+  std::vector<Count> counts = all_counts(comm, ids);
   const auto shown = std::min<int64_t>(std::ssize(counts), kMost);
   std::partial_sort(counts.begin(), counts.begin() + shown, counts.end(),
                     [](const Count& a, const Count& b) {
@@ -71,13 +55,14 @@ void EvaluationSlices::finish(Communicator& comm, View<const float> probabilitie
   for (const Count& count : counts) {
     p.clear();
     chosen = {};
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      if (ids_[i] != count.id) continue;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] != count.id) continue;
       p.push_back(probabilities[i]);
       chosen.append(targets.part(i, 1));
     }
     const EvalResult result = evaluate_metrics(comm, p, chosen.view());
-    result_.slices.push_back({count.id == kNoId ? std::nullopt : std::optional(count.id), result});
+    result_.slices.push_back(
+        {count.id == SampleIds::kNone ? std::nullopt : std::optional(count.id), result});
   }
 }
 

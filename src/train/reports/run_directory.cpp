@@ -27,12 +27,17 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
+std::string number(const std::optional<double>& value, int digits) {
+  return value ? number(*value, digits) : "null";
+}
+
 /// Whether a line of metrics.jsonl is kept. An incomplete line is not.
 bool is_kept(const std::string& line, const KeptLines& kept) {
   const auto object = nlohmann::json::parse(line, nullptr, false);
   if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) {
     return false;
   }
+  if (!kept.test && object.value("split", "") == "test") return false;
   const auto step = object["step"].get<int64_t>();
   if (step != kept.step) return step < kept.step;
   return object.contains("auc") ? kept.evaluation : kept.metrics;
@@ -132,13 +137,16 @@ void RunDirectory::log(const StepMetrics& m) {
                   number(m.samples_per_second, 6), m.cache ? text_of(*m.cache) : "", now()));
 }
 
-void RunDirectory::log(const Evaluation& evaluation, double epoch) {
+void RunDirectory::log(const Evaluation& evaluation, double epoch, const char* split) {
   const EvalResult& eval = evaluation.result;
   metrics_->append(fmt::format(
-      "{{\"step\": {}, \"epoch\": {}, \"auc\": {}, \"log_loss\": {}, "
-      "\"accuracy\": {}, \"calibration\": {}, \"time\": \"{}\"}}\n",
-      evaluation.step, number(epoch, 6), eval.auc ? number(*eval.auc, 9) : "null",
-      number(eval.log_loss, 9), number(eval.accuracy, 9), number(eval.calibration, 9), now()));
+      "{{\"step\": {}, \"epoch\": {}, \"split\": \"{}\", \"auc\": {}, \"log_loss\": {}, "
+      "\"accuracy\": {}, \"calibration\": {}, \"pr_auc\": {}, \"normalised_entropy\": {}{}, "
+      "\"time\": \"{}\"}}\n",
+      evaluation.step, number(epoch, 6), split, number(eval.auc, 9), number(eval.log_loss, 9),
+      number(eval.accuracy, 9), number(eval.calibration, 9), number(eval.pr_auc, 9),
+      number(eval.normalised_entropy, 9), eval.gauc ? ", \"gauc\": " + number(*eval.gauc, 9) : "",
+      now()));
 }
 
 void RunDirectory::update_evaluation(const RunSummary& summary) {

@@ -23,8 +23,13 @@ Json numbers(const std::map<std::string, double>& values) {
   return object;
 }
 
+Json optional(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
+
 void add(const EvalResult& eval, Json& object) {
-  object["auc"] = eval.auc ? Json(*eval.auc) : Json(nullptr);
+  object["auc"] = optional(eval.auc);
+  object["pr_auc"] = optional(eval.pr_auc);
+  object["normalised_entropy"] = optional(eval.normalised_entropy);
+  if (eval.gauc) object["gauc"] = *eval.gauc;
   object["log_loss"] = number(eval.log_loss);
   object["accuracy"] = number(eval.accuracy);
   object["calibration"] = number(eval.calibration);
@@ -61,6 +66,8 @@ std::string to_json(const RunSummary& summary) {
   object["eval"] = to_json(summary.eval);
   if (!summary.slices.feature.empty()) object["eval"]["by_id"] = to_json(summary.slices);
   object["best_eval"] = to_json(summary.best_eval);
+  if (summary.test) object["test"] = to_json(summary.test);
+  if (!summary.test_slices.feature.empty()) object["test"]["by_id"] = to_json(summary.test_slices);
   object["world_size"] = summary.world_size;
   object["device"] = summary.device;
   object["wall_seconds"] = number(summary.wall_seconds);

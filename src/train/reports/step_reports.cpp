@@ -4,9 +4,10 @@ namespace dlrm {
 namespace {
 
 std::string text_of(const EvalResult& result) {
-  return fmt::format("AUC {}, log loss {:.5f}, accuracy {:.4f}, calibration {:.3f}",
+  return fmt::format("AUC {}{}, log loss {:.5f}, accuracy {:.4f}, calibration {:.3f}",
                      result.auc ? fmt::format("{:.5f}", *result.auc) : "none (one class)",
-                     result.log_loss, result.accuracy, result.calibration);
+                     result.gauc ? fmt::format(", GAUC {:.5f}", *result.gauc) : "", result.log_loss,
+                     result.accuracy, result.calibration);
 }
 
 }  // namespace
@@ -63,9 +64,14 @@ void StepReports::finish() {
   unlogged_.reset();
 }
 
-void StepReports::evaluation(const Evaluation& evaluation) {
-  directory_.log(evaluation, epoch(evaluation.step));
-  context_.log.info("step {}: test {}", evaluation.step, text_of(evaluation.result));
+void StepReports::evaluation(const Evaluation& evaluation, const char* split) {
+  directory_.log(evaluation, epoch(evaluation.step), split);
+  context_.log.info("step {}: {} {}", evaluation.step, split, text_of(evaluation.result));
+}
+
+void StepReports::best(const Evaluation& evaluation) const {
+  context_.log.info("the best evaluation: step {}: {}", evaluation.step,
+                    text_of(evaluation.result));
 }
 
 void StepReports::slices(const SlicedResult& sliced) {

@@ -24,7 +24,9 @@ class StepReports {
   void evaluating(int64_t step, int64_t batches, int64_t samples, int64_t total) {
     line_.evaluating({step, batches, total, samples});
   }
-  void evaluation(const Evaluation& evaluation);
+  /// `split`: "valid" or "test".
+  void evaluation(const Evaluation& evaluation, const char* split);
+  void best(const Evaluation& evaluation) const;
   void slices(const SlicedResult& sliced);
   /// Logs the last step's metrics if it had no line yet.
   void finish();

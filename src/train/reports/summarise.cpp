@@ -121,6 +121,8 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.eval = evaluations.last();
   s.slices = run.slices();
   s.best_eval = evaluations.best();
+  s.test = run.tested();
+  s.test_slices = run.test_slices();
   s.world_size = context.comm.size();
   s.device = context.device.describe();
   s.wall_seconds = static_cast<double>(context.trace.now_ns()) * 1e-9;

@@ -89,7 +89,7 @@ KeptLines kept_lines(const RunConfig& config, const EvaluationHistory& evaluatio
                      int64_t total) {
   const bool logged = step == 1 || step == total || is_due(step, config.output.metrics_every) ||
                       is_enough(evaluations, config.eval);
-  return {step, logged, evaluations.has(step)};
+  return {step, logged, evaluations.has(step), config.data.valid.empty()};
 }
 
 void open_directory(RunDirectory& directory, const RunOptions& options, const Plan& plan,
@@ -129,6 +129,10 @@ void evaluate_at_end(const RunOptions& options, const StopSignal& stop, Training
   const bool evaluates = options.eval_only || options.config.eval.at_end;
   if (evaluates && run.evaluate_now(progress, stop, take) && !options.eval_only) {
     run.keep_best(progress);
+  }
+  if (evaluates && !options.eval_only && !progress.stopped) {
+    run.say_best();
+    run.test_best(progress, stop);
   }
   if (predictions && !progress.stopped) predictions->finish();
 }
@@ -230,10 +234,12 @@ ExitCode run_training(World& world, const RunOptions& given) {
                      kept_lines(config, evaluations, progress.step, total));
     }
     if (!options.eval_only && saves_checkpoints(config.checkpoint)) {
-      check_checkpoint_space(comm, log, config, trainer.shards(), progress.step, total);
+      const EvaluationSteps due(config.eval, sources.main().plan().batches_per_epoch());
+      check_checkpoint_space(comm, log, config, due, trainer.shards(), progress.step, total);
     }
     TrainingRun run({context, world, locks, planned.trained, planned.plan, trainer, directory,
-                     sources.main(), sources.test.get(), evaluations, threads});
+                     sources.main(), sources.valid.get(), sources.test.get(), evaluations,
+                     threads});
     context.trace.reset_totals();
     run.train(progress, total, stop);
     if (options.check) trainer.embeddings().check_replicas();

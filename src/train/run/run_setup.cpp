@@ -31,9 +31,10 @@ void check_resumable(const StartingPoint& start, const RunConfig& config) {
       start.path, fmt::join(differing, ", "));
 }
 
-/// The checkpoint that `from` names, or the newest good one in it.
-std::optional<StartingPoint> start_at(Communicator& comm, const std::string& from) {
-  const auto found = find_checkpoint(comm, from);
+/// The checkpoint that `from` names, or the newest good one in it, or with `best` the best one.
+std::optional<StartingPoint> start_at(Communicator& comm, const std::string& from,
+                                      bool best = false) {
+  const auto found = best ? find_trained(comm, from) : find_checkpoint(comm, from);
   if (!found) return std::nullopt;
   StartingPoint start;
   start.path = *found;
@@ -179,9 +180,10 @@ Sources open_sources(Context& context, const RunOptions& options, const BatchSou
   }
   if (!options.eval_only) {
     sources.train = open(Split::kTrain);
+    sources.valid = open(Split::kValid);
     context.log.info("training on {}", sources.train->describe());
   }
-  if (!sources.test) context.log.info("no test data: no evaluation");
+  if (!sources.valid && !sources.test) context.log.info("no test data: no evaluation");
   return sources;
 }
 
@@ -194,7 +196,7 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
   if (options.resume && !options.eval_only) start = resume_point(comm, log, options, saved_in);
   if (!start.resumed && (!options.init_from.empty() || options.eval_only)) {
     const std::string from = options.init_from.empty() ? saved_in : options.init_from;
-    const auto found = start_at(comm, from);
+    const auto found = start_at(comm, from, options.eval_only);
     if (!found) {
       throw usage_error(
           "{}: no checkpoint (step_*) there; --init-from=DIR or --resume=DIR names one", from);

@@ -24,7 +24,7 @@ struct StartingPoint {
 
 /// The sources of a run. An evaluation without training needs no training data.
 struct Sources {
-  std::unique_ptr<BatchSource> train, test;
+  std::unique_ptr<BatchSource> train, valid, test;
   const BatchSource& main() const { return train ? *train : *test; }
 };
 

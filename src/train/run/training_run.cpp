@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dlrm/train/checkpoint.h"
+
 #include "packing_source.h"
 
 namespace dlrm {
@@ -37,7 +39,8 @@ TrainingRun::TrainingRun(const RunParts& parts)
       trainer_(parts.trainer),
       evaluations_(parts.evaluations),
       reports_(context_, config_, parts.directory, parts.train.plan().batches_per_epoch()),
-      gpu_(make_utilisation_probe(context_.device)) {}
+      gpu_(make_utilisation_probe(context_.device)),
+      due_(config_.eval, parts.train.plan().batches_per_epoch()) {}
 
 void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& stop) {
   if (progress.step >= total || is_enough(evaluations_, config_.eval, &context_.log)) return;
@@ -128,8 +131,7 @@ void TrainingRun::keep_hot_rows(int64_t step, int64_t total, const StopSignal& s
 
 /// The next step before which an evaluation runs, or `total`.
 int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
-  const int64_t every = parts_.test ? config_.eval.every_steps : 0;
-  return every > 0 ? std::min(total, (step / every + 1) * every) : total;
+  return parts_.during() ? due_.next_after(step, total) : total;
 }
 
 /// Excludes GPU work done since the figures were last read.
@@ -138,38 +140,73 @@ void TrainingRun::restart_gpu_figures() { gpu_.begin(seconds_since_start(context
 /// Evaluates if the weights of `progress` are due and training goes on.
 void TrainingRun::evaluate_if_due(RunProgress& progress, int64_t total, const StopSignal& stop) {
   if (progress.step == 0 || progress.step >= total) return;
-  if (!is_due(progress.step, config_.eval.every_steps)) return;
+  if (!due_.due(progress.step)) return;
   if (evaluate_now(progress, stop)) keep_best(progress);
 }
 
-bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop,
-                               const TakePredictions& take) {
-  if (!parts_.test || evaluations_.has(progress.step)) return false;
+/// No value if the evaluation was stopped.
+std::optional<EvalResult> TrainingRun::evaluate_source(const BatchSource& source,
+                                                       RunProgress& progress,
+                                                       const StopSignal& stop,
+                                                       const TakePredictions& take,
+                                                       SlicedResult& sliced) {
   reports_.clear_line();
   context_.trace.count_totals(false);
   const SentBytes sent_before = sent_bytes();
   std::optional<EvaluationSlices> slices;
+  std::optional<SampleIds> groups;
   if (!config_.eval.slice_by.empty()) slices.emplace(config_.model, config_.eval.slice_by);
-  const auto result = evaluate(context_, trainer_, *parts_.test, config_.data, stop, take,
-                               slices ? &*slices : nullptr, [&](int64_t batches, int64_t samples) {
-                                 reports_.evaluating(progress.step, batches, samples,
-                                                     parts_.test->plan().batches_per_epoch());
-                               });
+  if (!config_.eval.group_by.empty()) groups.emplace(config_.model, config_.eval.group_by);
+  EvaluationExtras extras{take, slices ? &*slices : nullptr, groups ? &*groups : nullptr};
+  extras.progress = [&](int64_t batches, int64_t samples) {
+    reports_.evaluating(progress.step, batches, samples, source.plan().batches_per_epoch());
+  };
+  const auto result = evaluate(context_, trainer_, source, config_.data, stop, extras);
   reports_.clear_line();
   context_.trace.count_totals(true);
   evaluations_sent_ += sent_bytes() - sent_before;
   restart_gpu_figures();
-  if (!result) {
-    progress.stopped = true;
-    return false;
-  }
+  progress.stopped = !result;
+  if (result && slices) sliced = slices->result();
+  return result;
+}
+
+bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop,
+                               const TakePredictions& take) {
+  const BatchSource* const source = parts_.during();
+  if (!source || evaluations_.has(progress.step)) return false;
+  const auto result = evaluate_source(*source, progress, stop, take, slices_);
+  if (!result) return false;
   const bool best = evaluations_.add({progress.step, *result});
-  reports_.evaluation(*evaluations_.last());
-  if (slices) {
-    slices_ = slices->result();
-    reports_.slices(slices_);
-  }
+  reports_.evaluation(*evaluations_.last(), parts_.valid ? "valid" : "test");
+  reports_.slices(slices_);
   return best;
+}
+
+void TrainingRun::say_best() const {
+  const auto& best = evaluations_.best();
+  if (best && best->step != evaluations_.last()->step) reports_.best(*best);
+}
+
+void TrainingRun::test_best(RunProgress& progress, const StopSignal& stop) {
+  if (!parts_.valid || !parts_.test) return;
+  int64_t step = progress.step;
+  const auto& best = evaluations_.best();
+  if (best && best->step != step && config_.checkpoint.keep_best != BestMetric::kNone) {
+    const WatchdogPause loading(parts_.world);
+    const auto kept = find_trained(context_.comm, config_.checkpoint.directory);
+    if (!kept) throw run_error("{}: the best checkpoint is gone", config_.checkpoint.directory);
+    step = open_checkpoint(context_.comm, *kept, true).step;
+    load_pieces(context_.comm, *kept, trainer_.shards(), true);
+    last_saved_ = progress.step;  // these weights are not those of that step
+    trainer_.weights_changed();
+    context_.log.info("weights from {} (step {}), the best", *kept, step);
+  }
+  const auto result = evaluate_source(*parts_.test, progress, stop, {}, test_slices_);
+  if (!result) return;
+  tested_ = Evaluation{step, *result};
+  reports_.evaluation(*tested_, "test");
+  reports_.slices(test_slices_);
 }
 
 void TrainingRun::keep_best(const RunProgress& progress) {

@@ -2,6 +2,7 @@
 #include "dlrm/core/process_usage.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/train/evaluation.h"
+#include "dlrm/train/evaluation_steps.h"
 #include "dlrm/train/gpu_use.h"
 #include "dlrm/train/run_directory.h"
 #include "dlrm/train/stop_signal.h"
@@ -41,9 +42,13 @@ struct RunParts {
   Trainer& trainer;
   RunDirectory& directory;
   const BatchSource& train;
-  const BatchSource* test;  ///< null: no evaluation
+  const BatchSource* valid;  ///< null: evaluations during training use `test`
+  const BatchSource* test;   ///< or null
   EvaluationHistory& evaluations;
   int threads;
+
+  /// What evaluations during training use. Null: there are none.
+  const BatchSource* during() const { return valid ? valid : test; }
 };
 
 /// The loop of a run: steps, evaluations, checkpoints, stopping. train() saves the checkpoints of
@@ -55,12 +60,18 @@ class TrainingRun {
   /// Trains from `progress.step` to `total` steps, until `stop` is requested, or until an
   /// evaluation ends training (eval.stop_at_auc, eval.patience).
   void train(RunProgress& progress, int64_t total, const StopSignal& stop);
-  /// Evaluates and reports, unless these weights have been evaluated. Returns true if the result is
-  /// the best so far. `take` gets the predictions.
+  /// Evaluates RunParts::during() and reports, unless these weights have been evaluated. Returns
+  /// true if the result is the best so far. `take` gets the predictions.
   bool evaluate_now(RunProgress& progress, const StopSignal& stop,
                     const TakePredictions& take = {});
   /// Keeps these weights as the best if checkpoint.keep_best asks for that.
   void keep_best(const RunProgress& progress);
+  /// Logs the best evaluation, if it is not the last.
+  void say_best() const;
+  /// With validation data: evaluates the test data, of which nothing is chosen, and reports. The
+  /// weights are the best ones if keep_best has kept them, and replace those of the trainer.
+  /// Otherwise they are the last ones.
+  void test_best(RunProgress& progress, const StopSignal& stop);
   /// Saves a checkpoint. If that fails, a warning says so, and training can go on: the last
   /// checkpoint stands, and the next call tries again. Throws NotFinite if there is nothing worth
   /// saving.
@@ -72,12 +83,18 @@ class TrainingRun {
   const StepTimes& times() const { return reports_.times(); }
   /// Of the last evaluation.
   const SlicedResult& slices() const { return slices_; }
+  /// Of test_best().
+  const std::optional<Evaluation>& tested() const { return tested_; }
+  const SlicedResult& test_slices() const { return test_slices_; }
 
  private:
   void keep_hot_rows(int64_t step, int64_t total, const StopSignal& stop);
   template <class Write>
   void write_or_go_on(int64_t step, const Write& write);
   void evaluate_if_due(RunProgress& progress, int64_t total, const StopSignal& stop);
+  std::optional<EvalResult> evaluate_source(const BatchSource& source, RunProgress& progress,
+                                            const StopSignal& stop, const TakePredictions& take,
+                                            SlicedResult& slices);
   int64_t boundary_after(int64_t step, int64_t total) const;
   void restart_gpu_figures();
   /// By this rank, since the start.
@@ -90,7 +107,10 @@ class TrainingRun {
   EvaluationHistory& evaluations_;
   StepReports reports_;
   GpuUse gpu_;
+  const EvaluationSteps due_;
   SlicedResult slices_;
+  std::optional<Evaluation> tested_;
+  SlicedResult test_slices_;
   SentBytes evaluations_sent_;  // since training began
   int64_t last_saved_ = -1;
   std::string unsaved_;

@@ -93,7 +93,7 @@ Tensors trained(const Plan& plan, const EmbeddingOptions& options, const MadeUpB
 TEST_P(DeviceRouting, TrainsToTheBitsOfHostsThatRoute) {
   const MadeUpBags bags(tables_);
   EmbeddingOptions with = options(GetParam().rule);
-  ASSERT_TRUE(devices_exchange_ids(tables_, with.routing.mode, GetParam().rule, plan()));
+  ASSERT_TRUE(devices_exchange_ids(tables_, with.routing.mode, {GetParam().rule}, plan()));
   EmbeddingOptions exact = with;
   exact.routing.mode = RoutingMode::kExact;
   const Tensors expected = trained(plan(), exact, bags, /*nccl=*/false);

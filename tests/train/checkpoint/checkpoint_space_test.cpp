@@ -24,20 +24,29 @@ TEST(CheckpointSpace, CountsEachTensorOfEachRankOnce) {
       3, [&](Communicator& comm) { EXPECT_EQ(saved_bytes(comm, pieces), 3 * (10 * 4 + 10) * 4); });
 }
 
+int64_t added(const RunConfig& config, int64_t step, int64_t total, int64_t existing) {
+  return added_checkpoints(config, EvaluationSteps(config.eval, 10), step, total, existing);
+}
+
 TEST(CheckpointSpace, IsForThoseThatAreKeptAndTheOneThatIsWritten) {
   RunConfig config;
   config.checkpoint.keep = 2;
   config.checkpoint.at_end = true;
-  EXPECT_EQ(added_checkpoints(config, 0, 100, 0), 1) << "at the end alone";
+  EXPECT_EQ(added(config, 0, 100, 0), 1) << "at the end alone";
   config.checkpoint.every_steps = 10;
-  EXPECT_EQ(added_checkpoints(config, 0, 100, 0), 3);
-  EXPECT_EQ(added_checkpoints(config, 0, 15, 0), 2) << "after 10 steps and 15";
-  EXPECT_EQ(added_checkpoints(config, 0, 10, 0), 1) << "the end is the tenth step";
-  EXPECT_EQ(added_checkpoints(config, 50, 100, 2), 1) << "two are there";
-  EXPECT_EQ(added_checkpoints(config, 50, 100, 7), 1) << "they are removed after the next save";
+  EXPECT_EQ(added(config, 0, 100, 0), 3);
+  EXPECT_EQ(added(config, 0, 15, 0), 2) << "after 10 steps and 15";
+  EXPECT_EQ(added(config, 0, 10, 0), 1) << "the end is the tenth step";
+  EXPECT_EQ(added(config, 50, 100, 2), 1) << "two are there";
+  EXPECT_EQ(added(config, 50, 100, 7), 1) << "they are removed after the next save";
   config.checkpoint.keep_best = BestMetric::kAuc;
-  EXPECT_EQ(added_checkpoints(config, 0, 100, 0), 4) << "and the best";
-  EXPECT_EQ(added_checkpoints(config, 100, 100, 0), 0) << "nothing is to be done";
+  EXPECT_EQ(added(config, 0, 100, 0), 4) << "and the best";
+  EXPECT_EQ(added(config, 100, 100, 0), 0) << "nothing is to be done";
+  config.checkpoint.every_steps = 0;
+  config.checkpoint.at_end = config.eval.at_end = false;
+  EXPECT_EQ(added(config, 0, 100, 0), 0);
+  config.eval.every_epochs = 5;
+  EXPECT_EQ(added(config, 0, 100, 0), 2) << "evaluations after 50 and 100 steps";
 }
 
 TEST(CheckpointSpace, IsMissingIfTheDiskHasLessThanIsNeeded) {

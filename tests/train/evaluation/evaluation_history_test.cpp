@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/train/evaluation_steps.h"
 
 namespace dlrm {
 namespace {
@@ -33,6 +34,29 @@ TEST(EvaluationHistory, LessLogLossIsBetter) {
   EXPECT_FALSE(history.add(at(2, 0.7, 0.5)));
   EXPECT_TRUE(history.add(at(3, 0.5, 0.4)));
   EXPECT_EQ(history.last()->step, 3);
+}
+
+TEST(EvaluationSteps, AreMultiplesOfStepsOrOfPartsOfAnEpoch) {
+  const auto steps_of = [](int64_t every_steps, double every_epochs) {
+    EvalConfig config;
+    config.every_steps = every_steps;
+    config.every_epochs = every_epochs;
+    const EvaluationSteps steps(config, 101);
+    std::vector<int64_t> found;
+    for (int64_t step = 1; step <= 210; ++step) {
+      if (!steps.due(step)) continue;
+      found.push_back(step);
+      EXPECT_EQ(steps.next_after(step - 1, 1000), step);
+      EXPECT_EQ(steps.count(0, step), static_cast<int64_t>(found.size()));
+    }
+    EXPECT_EQ(steps.next_after(209, 210), 210) << "at most the last";
+    return found;
+  };
+  EXPECT_EQ(steps_of(0, 0), std::vector<int64_t>());
+  EXPECT_EQ(steps_of(70, 0), (std::vector<int64_t>{70, 140, 210}));
+  EXPECT_EQ(steps_of(0, 1), (std::vector<int64_t>{101, 202}));
+  EXPECT_EQ(steps_of(0, 0.5), (std::vector<int64_t>{51, 101, 152, 202}));
+  EXPECT_EQ(steps_of(0, 0.001).size(), 210u) << "each step";
 }
 
 TEST(EvaluationHistory, WithoutTheMetricNoEvaluationIsBetter) {

@@ -52,7 +52,7 @@ TEST(Evaluation, GivesEachBatchsOwnPredictionsAndNotesItsIds) {
       targets.append({labels, {}});
     };
     EvaluationSlices slices(c.model, "left");
-    const auto result = evaluate(rank.context, trainer, *source, c.data, stop, take, &slices);
+    const auto result = evaluate(rank.context, trainer, *source, c.data, stop, {take, &slices});
     ASSERT_TRUE(result.has_value());
     EXPECT_EQ(sizes, (std::vector<int64_t>{22, 22, 6}));
     const EvalResult expected = evaluate_metrics(*comm, p, targets.view());

@@ -52,7 +52,7 @@ TEST(RunDirectory, ConfigPlanAndMetricsAreWritten) {
     RunDirectory directory(comm, run);
     directory.start("a: 1\n", "{}\n");
     directory.log(at(1));
-    directory.log({1, EvalResult{100, 0.75, 0.5, 0.8, 1.1}}, 0.5);
+    directory.log({1, EvalResult{100, 0.75, 0.5, 0.8, 1.1}}, 0.5, "test");
   });
   EXPECT_EQ("a: 1\n", text_of(run + "/config.yaml"));
   EXPECT_EQ("{}\n", text_of(run + "/plan.json"));
@@ -61,8 +61,9 @@ TEST(RunDirectory, ConfigPlanAndMetricsAreWritten) {
   EXPECT_EQ(json::parse(R"({"step": 1, "epoch": 0.5, "samples": 10, "loss": 0.123456789, "lr": 0.01,
                             "samples_per_second": 2000})"),
             without_time(lines[0]));
-  EXPECT_EQ(json::parse(R"({"step": 1, "epoch": 0.5, "auc": 0.75, "log_loss": 0.5, "accuracy": 0.8,
-                            "calibration": 1.1})"),
+  EXPECT_EQ(json::parse(R"({"step": 1, "epoch": 0.5, "split": "test", "auc": 0.75,
+                            "log_loss": 0.5, "accuracy": 0.8, "calibration": 1.1, "pr_auc": null,
+                            "normalised_entropy": null})"),
             without_time(lines[1]));
 }
 
@@ -83,7 +84,7 @@ TEST(RunDirectory, AucOfOneClassAndALossThatIsNotFiniteAreNull) {
   StepMetrics metrics = at(1);
   metrics.loss = std::numeric_limits<double>::quiet_NaN();
   directory.log(metrics);
-  directory.log({1, EvalResult{}}, 0.5);
+  directory.log({1, EvalResult{}}, 0.5, "test");
   const auto lines = lines_of(folder.path("metrics.jsonl"));
   EXPECT_TRUE(lines[0]["loss"].is_null());
   EXPECT_TRUE(lines[1]["auc"].is_null());
@@ -133,7 +134,7 @@ TEST(RunDirectory, OfTheResumedStepTheLinesAskedForAreKept) {
         directory.start("", "");
         for (int64_t step = 1; step <= 3; ++step) {
           directory.log(at(step));
-          directory.log({step, EvalResult{}}, 0.5);
+          directory.log({step, EvalResult{}}, 0.5, "test");
         }
       }
       RunDirectory directory(*comm, folder.path());
@@ -166,7 +167,7 @@ TEST(RunDirectory, NumbersOfMetricsHaveTheirDigits) {
   RunDirectory directory(*comm, folder.path());
   directory.start("", "");
   directory.log({3, 4, 1 / 3.0, 2 / 3.0, 1e7 / 3, 4 / 3.0});
-  directory.log({5, EvalResult{6, 1 / 3.0, 2 / 3.0, 4 / 3.0, 5 / 3.0}}, 7 / 3.0);
+  directory.log({5, EvalResult{6, 1 / 3.0, 2 / 3.0, 4 / 3.0, 5 / 3.0}}, 7 / 3.0, "test");
   const std::string text = text_of(folder.path("metrics.jsonl"));
   EXPECT_THAT(text,
               ::testing::StartsWith(
@@ -174,8 +175,9 @@ TEST(RunDirectory, NumbersOfMetricsHaveTheirDigits) {
                   "\"lr\": 0.666666667, \"samples_per_second\": 3.33333e+06, \"time\": \"20"));
   EXPECT_THAT(text,
               ::testing::HasSubstr(
-                  "\n{\"step\": 5, \"epoch\": 2.33333, \"auc\": 0.333333333, \"log_loss\": "
-                  "0.666666667, \"accuracy\": 1.33333333, \"calibration\": 1.66666667, \"time\""));
+                  "\n{\"step\": 5, \"epoch\": 2.33333, \"split\": \"test\", "
+                  "\"auc\": 0.333333333, \"log_loss\": 0.666666667, \"accuracy\": 1.33333333, "
+                  "\"calibration\": 1.66666667, \"pr_auc\": null"));
 }
 
 TEST(RunDirectory, LinesThatAreNoMetricsAreNotKept) {
@@ -278,7 +280,7 @@ TEST(RunSummary, EveryFieldHasItsOwnValue) {
   summary.samples = 3;
   summary.train_loss = 0.25;
   summary.eval = {7, EvalResult{100, 0.75, 0.5, 0.8, 1.25}};
-  summary.best_eval = {6, EvalResult{101, std::nullopt, 0.4, 0.7, 1.5}};
+  summary.best_eval = {6, EvalResult{101, std::nullopt, 0.4, 0.7, 1.5, std::nullopt, 0.75}};
   summary.world_size = 4;
   summary.device = "cpu: some";
   summary.wall_seconds = 5.5;
@@ -296,9 +298,9 @@ TEST(RunSummary, EveryFieldHasItsOwnValue) {
   EXPECT_EQ(json::parse(to_json(summary)), json::parse(R"({
       "samples_per_second": 1.5, "steps": 2, "samples": 3, "train_loss": 0.25,
       "eval": {"step": 7, "auc": 0.75, "log_loss": 0.5, "accuracy": 0.8, "calibration": 1.25,
-               "samples": 100},
+               "samples": 100, "pr_auc": null, "normalised_entropy": null},
       "best_eval": {"step": 6, "auc": null, "log_loss": 0.4, "accuracy": 0.7, "calibration": 1.5,
-                    "samples": 101},
+                    "samples": 101, "pr_auc": null, "normalised_entropy": 0.75},
       "world_size": 4, "device": "cpu: some", "wall_seconds": 5.5,
       "step_ms": {"mean": 6.5, "p50": 7.5, "p99": 8.5}, "stages_ms": {"top": 9.5}, "stages_max_ms": {"top": 10.5},
       "data_wait_share": 0.125, "cpu_utilization": 0.625,
@@ -316,15 +318,15 @@ TEST(RunSummary, SlicesAreInTheirEvaluationAndCachesOnlyIfThereAreSome) {
   summary.slices.feature = "C7";
   summary.slices.left_out = 5;
   summary.slices.slices = {
-      {4, EvalResult{60, 0.25, 0.125, 0.375, 1.5}},
+      {4, EvalResult{60, 0.25, 0.125, 0.375, 1.5, 0.625, std::nullopt, 0.5}},
       {std::nullopt,
        EvalResult{40, std::nullopt, std::numeric_limits<double>::infinity(), 0.5, 2}}};
   EXPECT_EQ(json::parse(to_json(summary))["eval"]["by_id"], json::parse(R"({
       "feature": "C7", "left_out": 5, "slices": [
         {"id": 4, "auc": 0.25, "log_loss": 0.125, "accuracy": 0.375, "calibration": 1.5,
-         "samples": 60},
+         "samples": 60, "pr_auc": 0.625, "normalised_entropy": null, "gauc": 0.5},
         {"id": null, "auc": null, "log_loss": null, "accuracy": 0.5, "calibration": 2,
-         "samples": 40}]})"));
+         "samples": 40, "pr_auc": null, "normalised_entropy": null}]})"));
 }
 
 TEST(RunSummary, WholeNumbersHaveNoFraction) {
@@ -354,7 +356,7 @@ TEST(RunDirectory, AnEvaluationReplacesThatOfTheSummaryAlone) {
   run_on_threads(2, [&](Communicator& comm) {
     RunDirectory directory(comm, folder.path());
     directory.attach("a: 2\n", "{\"b\": 1}\n");
-    directory.log({2, EvalResult{}}, 0.5);
+    directory.log({2, EvalResult{}}, 0.5, "test");
     directory.update_evaluation(summary_of(0, 0.5));
   });
   EXPECT_EQ("a: 1\n", text_of(folder.path("config.yaml")));

@@ -127,8 +127,8 @@ TEST_F(Reports, TheLearningRateIsThatOfTheStepItself) {
 
 TEST_F(Reports, AnEvaluationIsLoggedWithItsEpoch) {
   ::testing::internal::CaptureStderr();
-  reports().evaluation({6, EvalResult{100, 0.75, 0.5, 0.8125, 1.25}});
-  reports().evaluation({7, EvalResult{100, std::nullopt, 0.5, 0.8125, 1.25}});
+  reports().evaluation({6, EvalResult{100, 0.75, 0.5, 0.8125, 1.25}}, "test");
+  reports().evaluation({7, EvalResult{100, std::nullopt, 0.5, 0.8125, 1.25}}, "test");
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(column<double>("epoch"), ElementsAre(1.5, 1.75));
   EXPECT_THAT(column<int64_t>("step"), ElementsAre(6, 7));

@@ -112,7 +112,7 @@ std::vector<int64_t> sent_after(int64_t first, bool evaluates, bool twice) {
     EvaluationHistory evaluations(BestMetric::kNone);
     const OddSource source(config, comm.rank(), 2);
     const StopSignal stop;
-    TrainingRun run({rank.context, world, locks, config, plan, trainer, directory, source,
+    TrainingRun run({rank.context, world, locks, config, plan, trainer, directory, source, nullptr,
                      evaluates ? &source : nullptr, evaluations, 1});
     RunProgress progress;
     if (twice) run.train(progress, first, stop);

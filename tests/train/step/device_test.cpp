@@ -446,8 +446,8 @@ TEST_P(TrainingOnADevice, WiresOfTwoTypesTrainNearFp32) {
 
 TEST_P(TrainingOnADevice, AnEvaluationWithoutLocalSamplesSeesASpoiltId) {
   RunConfig c = on_device(odd_model());
-  shard_by(c, Strategy::kTable);
-  c.train.global_batch_size = 1;  // the last rank has this sample
+  shard_by(c, Strategy::kColumn);  // each rank receives ids of the only sample
+  c.train.global_batch_size = 1;   // the last rank has this sample
   EXPECT_THAT(errors_of_a_spoilt_id(c, 2, true)[0], HasSubstr("in the device's memory is outside"));
 }
 
