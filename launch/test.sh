@@ -2,32 +2,33 @@
 # Tests what can be tested on this machine without a GPU: installs what it needs, builds the preset
 # simt, and runs every test once: those of CPU code, and those of GPU code in the emulator.
 #
-#   launch/test.sh [--quick | --all]
+#   launch/test.sh [--quick | --all | --release]
 #
 # --quick: a small part, in a few minutes after quickstart.sh, whose build it continues: the tests of
 # core, config, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is there,
 # it compiles one kernel.
-# --all runs every combination of parameters; the others run a part that has every pair of values. It
-# adds: the suites of vector code once more with AVX2, if the processor has AVX-512; jobs of a Slurm
+# --all adds: the suites of vector code once more with AVX2, if the processor has AVX-512; jobs of a Slurm
 # that the test starts here, and jobs on hosts that are namespaces of this machine, both as root; the
 # tests of code that handles memory, but for the slowest, under AddressSanitizer and
 # UndefinedBehaviorSanitizer; those of comm, data, train and caches under ThreadSanitizer; a fixed
 # number of inputs for each harness of tests/fuzz, if clang with libFuzzer is there
 # (launch/install_deps.sh fuzz); the build without GPU code; and, if nvcc is there, the build for GPUs,
 # which is searched for spills and run without one.
+# --release: like --all, with every combination of parameters. The others run a part that has every pair
+# of values.
 #
 # At the end: the time of each part and of each test program, every skipped test with its reason, and
 # "N passed, N failed, N skipped" in the last line.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 wrong_usage() {
-  echo "error: $1: launch/test.sh [--quick | --all]" >&2
+  echo "error: $1: launch/test.sh [--quick | --all | --release]" >&2
   exit 2
 }
 [ $# -le 1 ] || wrong_usage "more than one option"
 case "${1:-}" in
   -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-  "" | --quick | --all) ;;
+  "" | --quick | --all | --release) ;;
   *) wrong_usage "unknown option $1" ;;
 esac
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -174,7 +175,8 @@ labels() {
 
 case "${1:-}" in
   --quick) quick ;;
-  --all) DLRM_TEST_ALL=1 whole; rest ;;
+  --all) whole; rest ;;
+  --release) DLRM_TEST_ALL=1 whole; rest ;;
   *) whole ;;
 esac
 report=$(python3 tests/report.py ${results+"${results[@]}"}) || failed=$((failed + 1))
