@@ -192,21 +192,35 @@ void TrainingRun::test_best(RunProgress& progress, const StopSignal& stop) {
   if (!parts_.valid || !parts_.test) return;
   int64_t step = progress.step;
   const auto& best = evaluations_.best();
-  if (best && best->step != step && config_.checkpoint.keep_best != BestMetric::kNone) {
-    const WatchdogPause loading(parts_.world);
-    const auto kept = find_trained(context_.comm, config_.checkpoint.directory);
-    if (!kept) throw run_error("{}: the best checkpoint is gone", config_.checkpoint.directory);
-    step = open_checkpoint(context_.comm, *kept, true).step;
-    load_pieces(context_.comm, *kept, trainer_.shards(), true);
-    last_saved_ = progress.step;  // these weights are not those of that step
-    trainer_.weights_changed();
-    context_.log.info("weights from {} (step {}), the best", *kept, step);
+  if (best && best->step != step && config_.checkpoint.keep_best != BestMetric::kNone &&
+      load_best(best->step)) {
+    last_saved_ = step;  // these weights are not those of that step
+    step = best->step;
   }
   const auto result = evaluate_source(*parts_.test, progress, stop, {}, test_slices_);
   if (!result) return;
   tested_ = Evaluation{step, *result};
   reports_.evaluation(*tested_, "test");
   reports_.slices(test_slices_);
+}
+
+/// Loads the weights of the best checkpoint. Returns false, after a warning, if it is not that of
+/// `step`, since it could not be saved or was changed.
+bool TrainingRun::load_best(int64_t step) {
+  const WatchdogPause loading(parts_.world);
+  const std::string& folder = config_.checkpoint.directory;
+  const auto kept = find_trained(context_.comm, folder);
+  if (!kept || open_checkpoint(context_.comm, *kept, true).step != step) {
+    if (context_.comm.rank() == 0) {
+      context_.log.warn("{}: the best weights, of step {}, are not there: testing the last ones",
+                        folder, step);
+    }
+    return false;
+  }
+  load_pieces(context_.comm, *kept, trainer_.shards(), true);
+  trainer_.weights_changed();
+  context_.log.info("weights from {} (step {}), the best", *kept, step);
+  return true;
 }
 
 void TrainingRun::keep_best(const RunProgress& progress) {

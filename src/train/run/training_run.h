@@ -95,6 +95,7 @@ class TrainingRun {
   std::optional<EvalResult> evaluate_source(const BatchSource& source, RunProgress& progress,
                                             const StopSignal& stop, const TakePredictions& take,
                                             SlicedResult& slices);
+  bool load_best(int64_t step);
   int64_t boundary_after(int64_t step, int64_t total) const;
   void restart_gpu_figures();
   /// By this rank, since the start.
