@@ -29,10 +29,9 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < p.count; i += apart) {
     float s1 = p.state1[i], s2 = 0;
     if constexpr (kState2<R>) s2 = p.state2[i];
-    new_state<R>(k, p.gradients[i], s1, s2);
+    const double w = p.values[i], r = new_direction<R>(k, p.values[i], p.gradients[i], s1, s2);
     p.state1[i] = s1;
     if constexpr (kState2<R>) p.state2[i] = s2;
-    const double w = p.values[i], r = direction<R>(k, p.values[i], s1, s2);
     w_squares += w * w;
     r_squares += r * r;
   }
@@ -50,8 +49,8 @@ __global__ void __launch_bounds__(kThreads) tensor_factor_kernel(float* squares,
     sums[i] = block_sum<kThreads>(at < blocks ? squares[2 * at + i] : 0.0);
   }
   if (threadIdx.x != 0) return;
-  squares[2 * kSquareBlocks] = factor_of_norms<R>(__fsqrt_rn(static_cast<float>(sums[0])),
-                                                  __fsqrt_rn(static_cast<float>(sums[1])));
+  squares[2 * kSquareBlocks] = rule::factor_of_norms<R, ThreadMath>(
+      __fsqrt_rn(static_cast<float>(sums[0])), __fsqrt_rn(static_cast<float>(sums[1])));
 }
 static_assert(kSquareBlocks <= kThreads);
 
@@ -81,8 +80,7 @@ struct DenseUpdate {
     if (update_is_skipped(step)) return;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      decay<R>(constants, w.at[k], g.at[k]);
-      w.at[k] = new_weight<R>(constants, w.at[k], g.at[k], s1.at[k], s2.at[k], factor);
+      w.at[k] = new_dense_weight<R>(constants, w.at[k], g.at[k], s1.at[k], s2.at[k], factor);
     }
     store_pack(p.values + i, w);
     if constexpr (!kTensorwiseRule<R>) {

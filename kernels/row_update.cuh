@@ -237,7 +237,8 @@ struct UpdateRow {
     float factor = 0;
     if constexpr (kRowwiseRule<R>) {
       if (lanes.index == 0) {
-        factor = row_factor<R>(constants, *global(rows.state1 + row * rows.state_stride), mean);
+        factor = rule::row_factor<R, ThreadMath>(
+            constants, *global(rows.state1 + row * rows.state_stride), mean);
       }
       factor = lanes.from_first(factor);
     }
@@ -322,7 +323,8 @@ struct UpdateRow {
     float factor = 0;
     if constexpr (kRowwiseRule<R>) {
       float state = loaded.state;
-      factor = row_factor<R>(constants, state, mean_of(HeldSource{g}, s.width, lanes));
+      factor =
+          rule::row_factor<R, ThreadMath>(constants, state, mean_of(HeldSource{g}, s.width, lanes));
       if (lanes.index == 0) *global(s.state1 + row * s.state_stride) = state;
       factor = lanes.from_first(factor);
     }

@@ -25,38 +25,13 @@ ranks=$2
 shift 2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# The device that the arguments ask for. --device overrides --set, and --set overrides the config.
-asked_device() {
-  local word previous="" option="" set="" config=""
-  for word in "$@"; do
-    case "$previous $word" in
-      "--device "*) option=$word ;;
-      *" --device="*) option=${word#--device=} ;;
-      "--set device="*) set=${word#device=} ;;
-      *" --set=device="*) set=${word#--set=device=} ;;
-      *" -"*) ;;
-      *) if [ -z "$config" ] && [ -f "$word" ]; then
-           config=$(sed -n 's/^device: *["'\'']\{0,1\}\([a-z]*\).*/\1/p' "$word" 2>/dev/null | tail -n 1)
-         fi ;;
-    esac
-    previous=$word
-  done
-  echo "${option:-${set:-${config:-auto}}}"
-}
-# train.timeout in whole seconds, as the arguments or the config set it.
-asked_timeout() {
-  local word found="" config=""
-  for word in "$@"; do
-    word=${word#--set=}
-    case "$word" in
-      train.timeout=*) found=${word#train.timeout=} ;;
-      -*) ;;
-      *) if [ -z "$config" ] && [ -f "$word" ]; then
-           config=$(sed -n 's/#.*//; s/\(^\|.*[ {,]\)timeout: *\([0-9][0-9.e+]*\).*/\2/p' "$word" 2>/dev/null | tail -n 1)
-         fi ;;
-    esac
-  done
-  LC_ALL=C printf '%.0f\n' "${found:-${config:-300}}" 2>/dev/null
+# ask PROGRAM KEY DEFAULT ARGUMENT...: the value of a key of the config, or DEFAULT if the program does not
+# tell it. mpirun shows the reason.
+ask() {
+  local program=$1 key=$2 default=$3 value
+  shift 3
+  value=$("$program" "$@" --print "$key" 2>/dev/null) || value=""
+  echo "${value:-$default}"
 }
 gpu_answers() { [[ "$(timeout 20 nvidia-smi -L 2>/dev/null)" == GPU* ]]; }
 
@@ -64,7 +39,10 @@ cuda=$here/../build/cuda/bin/dlrm-train
 cpu=$here/../build/cpu/bin/dlrm-train
 program=${DLRM_TRAIN:-}
 if [ -z "$program" ]; then
-  device=$(asked_device "$@")
+  device=auto
+  for candidate in "$cpu" "$cuda" "$here/dlrm-train" "$(command -v dlrm-train || true)"; do
+    [ ! -x "$candidate" ] || { device=$(ask "$candidate" device auto "$@") && break; }
+  done
   if [ "$device" = auto ] && gpu_answers; then
     if [ -x "$cuda" ]; then
       device=cuda
@@ -109,7 +87,10 @@ export OMPI_MCA_oob_tcp_keepalive_probes=${OMPI_MCA_oob_tcp_keepalive_probes:-3}
 start_seconds=
 if [ -z "${MPIRUN_OPTIONS:-}" ]; then
   export DLRM_START_FILE=$folder/met
-  start_seconds=${DLRM_START_SECONDS:-$(($(asked_timeout "$@") + 30))}
+  start_seconds=${DLRM_START_SECONDS:-}
+  if [ -z "$start_seconds" ]; then
+    start_seconds=$(($(LC_ALL=C printf '%.0f' "$(ask "$program" train.timeout 300 "$@")") + 30))
+  fi
 fi
 # Passes on what mpirun and the ranks write to stderr, but for what mpirun adds about ranks that have said
 # themselves why they end: --quiet would also hide which host is lost. Its name goes to $folder/lost.

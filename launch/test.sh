@@ -125,12 +125,7 @@ whole() {
   part "simt: build" build simt && part "simt: tests" run simt -LE '^(slurm|nodes)$'
 }
 
-# Tests that try thousands of inputs, or wait for a clock. Sanitizers slow them down most and need few
-# of their cases, which other tests have.
-readonly slow="CheckpointIndexTest.NoChangedField*:FirstBadRow.*:TwoCheckpoints.EveryFlippedBit*:\
-DatasetFile.ChangedValues*:Hdf5Source.AnEpoch*:EpochOrder.*:DatasetChecksums.AChangedBit*:\
-*/RunOnADevice.*EvenIfOther*:Start.*:FolderUse.*:SharedFolders.*:Stopping.*:\
-Planning.*:ScannedData.*:Install.*:*/GpuStep.RowsOfHost*:*/CachedRows.*/2?"
+slow=$(grep -v '^#' tests/slow_tests.txt | paste -s -d :)
 
 # What whole leaves out.
 rest() {

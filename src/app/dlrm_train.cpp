@@ -30,6 +30,7 @@ struct Arguments {
   std::vector<std::string> set;
   std::string resume;
   std::string device = "";
+  std::string print;
   bool plan_only = false;
   int ranks = 0;
   double device_memory_gib = 0;
@@ -57,6 +58,8 @@ void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
                  "file, which ends in .h5 or .csv")
       ->type_name("FILE");
   app.add_flag("--overwrite", a.run.overwrite, "start a new run: remove existing checkpoints");
+  app.add_option("--print", a.print, "print the value of one key of the config, and end")
+      ->type_name("KEY");
   app.add_flag("--plan-only", a.plan_only,
                "print where each table is placed and the memory that it needs");
   app.add_option("--ranks", a.ranks, "with --plan-only: number of ranks")
@@ -149,6 +152,10 @@ int main(int argc, char** argv) {
   std::exception_ptr error;
   try {
     read(app, arguments, argc, argv);
+    if (!arguments.print.empty()) {
+      fmt::print("{}\n", value_of(arguments.run.config, arguments.print));
+      return 0;
+    }
   } catch (...) {
     error = std::current_exception();
   }

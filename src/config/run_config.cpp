@@ -110,6 +110,17 @@ RunConfig load_config(const std::string& path, const std::vector<std::string>& o
 
 std::string to_yaml(const RunConfig& config) { return emit_document(*run_schema().write(config)); }
 
+std::string value_of(const RunConfig& config, const std::string& key) {
+  NodePtr found = run_schema().write(config);
+  for (size_t from = 0; found && from <= key.size();) {
+    const size_t dot = std::min(key.find('.', from), key.size());
+    found = found->find(std::string_view(key).substr(from, dot - from));
+    from = dot + 1;
+  }
+  if (!found) throw usage_error("{}: no such key (docs/config.md lists them)", key);
+  return emit_inline(*found);
+}
+
 std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const RunConfig& now) {
   std::set<std::string> changeable;
   for (const KeyDoc& row : key_docs()) {

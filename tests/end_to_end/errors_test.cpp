@@ -152,6 +152,17 @@ TEST_F(Planning, OptionsOfAPlanGoWithPlanOnly) {
   }
 }
 
+TEST_F(Planning, AKeysValueIsPrintedAsTheArgumentsSetIt) {
+  const auto printed = [&](const std::string& arguments) {
+    return run_command("dlrm-train config.yaml --print " + arguments, folder_.path()).output;
+  };
+  EXPECT_EQ(printed("train.timeout"), "300\n");
+  EXPECT_EQ(printed("train.timeout --set train.timeout=4.5"), "4.5\n");
+  EXPECT_EQ(printed("device --set device=cpu --device cuda"), "cuda\n");
+  expect_usage_error(run_command("dlrm-train config.yaml --print train.tiemout", folder_.path()),
+                     {"train.tiemout: no such key"});
+}
+
 TEST_F(Planning, TheOptionDeviceReplacesTheConfigs) {
   const std::string command = "dlrm-train config.yaml --plan-only --set device=cuda";
   const Outcome gpu = run_command(command, folder_.path());

@@ -273,6 +273,9 @@ RunConfig parse_config(const std::string& yaml, const std::string& name,
 /// The whole config as YAML, with the value of every key. Reading it back gives the same config.
 std::string to_yaml(const RunConfig& config);
 
+/// The value of a key (a.b.c) in YAML's one-line form. Throws usage_error if there is no such key.
+std::string value_of(const RunConfig& config, const std::string& key);
+
 /// Bytes of a size in a config: an absolute size, a share of `whole` (10%), or all of `whole` if
 /// empty.
 double size_in_bytes(const std::string& size, double whole);

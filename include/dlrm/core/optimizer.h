@@ -1,6 +1,6 @@
 #pragma once
-// Every optimizer rule. A rule is an enumerator, a line of kOptimizers, and its formula in each
-// execution: src/ops/reference/update.cpp, src/ops/cpu/update_body.h, kernels/optimizer.cuh.
+// Every optimizer rule. A rule is an enumerator, a line of kOptimizers, and its formula: that of
+// the executions in dlrm/core/optimizer_rule.h, and in fp64 in src/ops/reference/update.cpp.
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

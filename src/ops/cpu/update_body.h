@@ -1,5 +1,7 @@
 #pragma once
-// Optimizer rules. See vec.h for the rules of these files.
+// Updates by the optimizers' rules. See vec.h for the rules of these files.
+#include "dlrm/core/optimizer_rule.h"
+
 #include "cpu/embedding_body.h"
 #include "cpu/kernels.h"
 #include "cpu/rounding_body.h"
@@ -10,20 +12,17 @@ namespace {
 
 using Rule = OptimizerRule;
 
+/// The arithmetic of N lanes. See dlrm/core/optimizer_rule.h.
+template <int N>
+struct LaneMath {
+  using Number = Floats<N>;
+  static Floats<N> of(float x) { return broadcast<N>(x); }
+  static Floats<N> square_root(Floats<N> x) { return cpu::square_root<N>(x); }
+};
+
 inline RuleConstants constants_of(const OptimizerStep& s) {
-  return {s.lr,
-          s.eps,
-          s.beta1,
-          s.beta2,
-          s.beta,
-          s.l1,
-          s.l2,
-          s.weight_decay,
-          1.0f - s.beta1,
-          1.0f - s.beta2,
-          1.0f / s.correction1,
-          1.0f / s.correction2,
-          static_cast<uint32_t>(s.step)};
+  return rule::constants<LaneMath<1>>(
+      s, {s.lr, s.correction1, s.correction2, static_cast<uint32_t>(s.step)});
 }
 
 /// Whether all values that an update stores are finite. The values are in registers then, so the
@@ -52,120 +51,32 @@ struct FiniteCheck {
   }
 };
 
-/// Row-wise rules: the factor of a row's gradient, from the row's state and the mean of the squares
-/// of its gradient.
-template <Rule R>
-inline float row_factor(const RuleConstants& k, float* state, float mean, FiniteCheck& check) {
-  static_assert(R == Rule::kRowwiseAdagrad);
-  *state += mean;
-  check.add<1>(*state);
-  return k.lr / (square_root<1>(*state) + k.eps);
-}
-
-/// Stores Adam's new moments, the means of g and of g², and returns them.
-template <int N>
-struct Moments {
-  Floats<N> m, v;
-};
-template <int N>
-inline Moments<N> new_moments(const RuleConstants& k, Floats<N> g, float* s1, float* s2,
-                              FiniteCheck& check) {
-  const auto all = [](float x) { return broadcast<N>(x); };
-  const Floats<N> m = all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g;
-  const Floats<N> v = all(k.beta2) * load<N>(s2) + all(k.one_minus_beta2) * g * g;
-  store<N>(s1, m);
-  store<N>(s2, v);
-  check.add<N>(v);  // m is finite if the mean of g² is
-  return {m, v};
-}
-
-/// Tensorwise rules: the new state.
-template <Rule R, int N>
-inline void new_state(const RuleConstants& k, Floats<N> g, float* s1, float* s2,
-                      FiniteCheck& check) {
-  static_assert(R == Rule::kLamb);
-  new_moments<N>(k, g, s1, s2, check);
-}
-
-/// Tensorwise rules: the direction of a step.
-template <Rule R, int N>
-inline Floats<N> direction(const RuleConstants& k, Floats<N> w, const float* s1, const float* s2) {
-  static_assert(R == Rule::kLamb);
-  const auto all = [](float x) { return broadcast<N>(x); };
-  const Floats<N> m_hat = load<N>(s1) * all(k.bias_correction1);
-  const Floats<N> v_hat = load<N>(s2) * all(k.bias_correction2);
-  return m_hat / (square_root<N>(v_hat) + all(k.eps)) + all(k.weight_decay) * w;
-}
-
-/// Tensorwise rules: the factor of the direction, from the norms of the weights and the direction.
-template <Rule R>
-inline float factor_of_norms(float w, float r) {
-  static_assert(R == Rule::kLamb);
-  return w > 0 && r > 0 ? w / r : 1;
-}
-
 /// Returns the new weights. Updates s1 and s2 if the rule keeps them per element and is not
-/// tensorwise. `factor` is the row's or the tensor's.
-/// `check` gets the new states.
-template <Rule R, int N>
-inline Floats<N> stepped(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1, float* s2,
-                         float factor, FiniteCheck& check) {
-  const auto all = [](float x) { return broadcast<N>(x); };
-  if constexpr (kTensorwiseRule<R>) {
-    return w - all(k.lr * factor) * direction<R, N>(k, w, s1, s2);
-  } else if constexpr (R == Rule::kSgd) {
-    return w - all(k.lr) * g;
-  } else if constexpr (R == Rule::kRowwiseAdagrad) {
-    return w - all(factor) * g;
-  } else if constexpr (R == Rule::kAdagrad) {
-    const Floats<N> s = load<N>(s1) + g * g;
-    store<N>(s1, s);
-    check.add<N>(s);
-    return w - all(k.lr) * g / (square_root<N>(s) + all(k.eps));
-  } else if constexpr (R == Rule::kFtrl) {
-    const Floats<N> n = load<N>(s2) + g * g, zero{};
-    const float lr = k.lr > 1e-20f ? k.lr : 1e-20f;
-    const Floats<N> q = (square_root<N>(n) + all(k.beta)) / all(lr) + all(k.l2);
-    // While the sign is unchanged, the error is relative to the weight's change, not to q·w.
-    const Floats<N> moved = w - g / q;
-    const Floats<N> z =
-        w != zero ? zero - (moved * q + (w > zero ? all(k.l1) : all(-k.l1))) : load<N>(s1) + g;
-    const Floats<N> beyond = z - (z > zero ? all(k.l1) : all(-k.l1));
-    const Floats<N> left = z <= all(k.l1) && z >= all(-k.l1) ? zero : zero - beyond / q;
-    store<N>(s1, z);
-    store<N>(s2, n);
-    check.add<N>(z);
-    check.add<N>(n);
-    return moved * w > zero ? moved : left;
-  } else {
-    static_assert(R == Rule::kAdam);
-    const auto [m, v] = new_moments<N>(k, g, s1, s2, check);
-    const Floats<N> m_hat = m * all(k.bias_correction1), v_hat = v * all(k.bias_correction2);
-    return w - all(k.lr) * m_hat / (square_root<N>(v_hat) + all(k.eps));
-  }
-}
-
-/// Like stepped(). `check` gets the new weights too.
+/// tensorwise. `factor` is the row's or the tensor's. `check` gets what is new.
 template <Rule R, int N>
 inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1, float* s2,
                              float factor, FiniteCheck& check) {
-  const Floats<N> next = stepped<R, N>(k, w, g, s1, s2, factor, check);
+  Floats<N> first{}, second{};
+  if constexpr (kElementState1<R>) first = load<N>(s1);
+  if constexpr (kElementState2<R>) second = load<N>(s2);
+  const Floats<N> next = rule::step<R, LaneMath<N>>(k, w, g, first, second, factor);
+  if constexpr (kElementState1<R> && !kTensorwiseRule<R>) {
+    store<N>(s1, first);
+    check.add<N>(first);
+  }
+  if constexpr (kElementState2<R> && !kTensorwiseRule<R>) {
+    store<N>(s2, second);
+    check.add<N>(second);
+  }
   check.add<N>(next);
   return next;
 }
 
-/// Like new_weights(), of a dense parameter: with the weight decay. The branch leaves the bits of
-/// a step without it unchanged.
+/// Like new_weights(), of a dense parameter: with the weight decay.
 template <Rule R, int N>
 inline Floats<N> new_dense_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1,
                                    float* s2, float factor, FiniteCheck& check) {
-  if (!kTensorwiseRule<R> && k.weight_decay != 0) {
-    if constexpr (R == Rule::kAdam) {
-      w = broadcast<N>(1.0f - k.lr * k.weight_decay) * w;
-    } else {
-      g = g + broadcast<N>(k.weight_decay) * w;
-    }
-  }
+  rule::decay<R, LaneMath<N>>(k, w, g);
   return new_weights<R, N>(k, w, g, s1, s2, factor, check);
 }
 
@@ -292,7 +203,10 @@ struct RowUpdate {
     float* s1 = kState1<R> ? table.state1 + row * table.state_stride : nullptr;
     float* s2 = kState2<R> ? table.state2 + row * table.state_stride : nullptr;
     float factor = 0;
-    if constexpr (kRowwiseRule<R>) factor = row_factor<R>(constants, s1, mean, check);
+    if constexpr (kRowwiseRule<R>) {
+      factor = rule::row_factor<R, LaneMath<1>>(constants, *s1, mean);
+      check.add<1>(*s1);
+    }
     if constexpr (sizeof(T) == sizeof(float)) {
       update_span<R>(constants, weights(row), g, s1, s2, factor, table.width, check);
     } else {
@@ -385,8 +299,12 @@ void update_state(const OptimizerStep& step, const float* w, const float* g, flo
     FiniteCheck check;
     for_pieces(n, [&]<int N>(int64_t c) {
       const Floats<N> old = load<N>(w + c);
-      new_state<R, N>(k, load<N>(g + c), s1 + c, s2 + c, check);
-      const Floats<N> r = direction<R, N>(k, old, s1 + c, s2 + c);
+      Floats<N> first = load<N>(s1 + c), second = load<N>(s2 + c);
+      rule::moments<LaneMath<N>>(k, load<N>(g + c), first, second);
+      store<N>(s1 + c, first);
+      store<N>(s2 + c, second);
+      check.add<N>(second);  // the first is finite if the mean of g² is
+      const Floats<N> r = rule::direction<R, LaneMath<N>>(k, old, first, second);
       if constexpr (N == kLanes) {
         sums[0] = sums[0] + old * old;
         sums[1] = sums[1] + r * r;
@@ -403,8 +321,8 @@ void update_state(const OptimizerStep& step, const float* w, const float* g, flo
 float tensor_factor(const OptimizerStep& step, const double (&squares)[2]) {
   float factor = 0;
   with_rule<kDense | kTensorwise>(step.rule, [&]<Rule R>() {
-    factor = factor_of_norms<R>(square_root<1>(static_cast<float>(squares[0])),
-                                square_root<1>(static_cast<float>(squares[1])));
+    factor = rule::factor_of_norms<R, LaneMath<1>>(square_root<1>(static_cast<float>(squares[0])),
+                                                   square_root<1>(static_cast<float>(squares[1])));
   });
   return factor;
 }
