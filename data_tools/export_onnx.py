@@ -106,9 +106,13 @@ def fm(graph, model, x, e):
 
 def cross(graph, model, x, e):
     z = x0 = graph.node("Concat", *x, *e, axis=1)
-    for i, (v, u, bias) in enumerate(model.cross_layers()):
-        low = graph.node("Gemm", z, graph.constant(f"cross/{i}/v", v), transB=1)
-        z = graph.node("Add", graph.node("Mul", x0, graph.linear(low, f"cross/{i}/u", u, bias)), z)
+    for i, (matrices, bias) in enumerate(model.cross_layers()):
+        product = z
+        if len(matrices) == 2:
+            product = graph.node("Gemm", z, graph.constant(f"cross/{i}/v", matrices[0]), transB=1)
+        name = "u" if len(matrices) == 2 else "w"
+        gate = graph.linear(product, f"cross/{i}/{name}", matrices[-1], bias)
+        z = graph.node("Add", graph.node("Mul", x0, gate), z)
     return z
 
 

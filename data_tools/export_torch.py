@@ -91,9 +91,19 @@ for v, u in zip(self.cross_v, self.cross_u):
 return z
 '''
 
+FULL_CROSS = '''
+z = x0 = torch.cat([x] + e, 1)
+for w in self.cross_w:
+    z = x0 * w(z) + z
+return z
+'''
+
 CROSS_INIT = '''
         self.cross_v = torch.nn.ModuleList(torch.nn.Linear({n}, {rank}, bias=False) for _ in range({layers}))
         self.cross_u = torch.nn.ModuleList(torch.nn.Linear({rank}, {n}) for _ in range({layers}))'''
+
+FULL_CROSS_INIT = '''
+        self.cross_w = torch.nn.ModuleList(torch.nn.Linear({n}, {n}) for _ in range({layers}))'''
 
 # Loops over the layers of {part}, or over all but the last, which have an activation.
 PLAIN_LAYERS = '''
@@ -151,10 +161,15 @@ def source(model, weights_name):
     shapes = {part: [tuple(weight.shape) for weight, _ in model.layers(part)] for part in ("bottom", "top")}
     kind, init = model.interaction["type"], ""
     width = sum(model.table(f.table).shape[1] for f in model.features)
-    if kind == "cross":
-        v = model.cross_layers()[0][0]
-        init = CROSS_INIT.format(n=v.shape[1], rank=v.shape[0], layers=len(model.cross_layers()))
     code = {"dot": DOT, "fm": FM, "cross": CROSS}.get(kind) or concat(model.interaction, width)
+    if kind == "cross":
+        layers = model.cross_layers()
+        first = layers[0][0]
+        if len(first) == 1:
+            init, code = FULL_CROSS_INIT, FULL_CROSS
+        else:
+            init = CROSS_INIT
+        init = init.format(n=first[0].shape[1], rank=first[0].shape[0], layers=len(layers))
     if model.dense_features == 0:
         code = code.replace("torch.stack([x] + e, 1)", "torch.stack(e, 1)")
     return SOURCE.format(
@@ -176,8 +191,9 @@ def save_weights(model, path):
         for i, norm in enumerate(model.norms(part)):
             if norm:
                 state[f"{part}_norms.{i}.weight"], state[f"{part}_norms.{i}.bias"] = norm
-    for i, (v, u, bias) in enumerate(model.cross_layers()):
-        state[f"cross_v.{i}.weight"] = v
-        state[f"cross_u.{i}.weight"], state[f"cross_u.{i}.bias"] = u, bias
+    for i, (matrices, bias) in enumerate(model.cross_layers()):
+        names = ["cross_v", "cross_u"] if len(matrices) == 2 else ["cross_w"]
+        state.update({f"{name}.{i}.weight": matrix for name, matrix in zip(names, matrices)})
+        state[f"{names[-1]}.{i}.bias"] = bias
     with open(path, "wb") as file:
         torch.save({name: torch.from_numpy(array) for name, array in state.items()}, file)

@@ -64,9 +64,11 @@ class TrainedModel:
                 if name + "/weight" in self.arrays else None for name in names]
 
     def cross_layers(self):
-        """The (v [rank, n], u [n, rank], bias [n]) of each cross layer."""
-        names = [f"cross/{i}" for i in range(64) if f"cross/{i}/v" in self.arrays]
-        return [tuple(self.arrays[f"{name}/{part}"] for part in ("v", "u", "bias")) for name in names]
+        """The matrices and the bias [n] of each cross layer: [v [rank, n], u [n, rank]], or [w [n, n]]."""
+        names = [f"cross/{i}" for i in range(64) if f"cross/{i}/bias" in self.arrays]
+        matrices = [[self.arrays[f"{name}/{part}"] for part in ("v", "u", "w") if f"{name}/{part}" in self.arrays]
+                    for name in names]
+        return [(matrix, self.arrays[f"{name}/bias"]) for matrix, name in zip(matrices, names)]
 
     def description(self):
         """What an exported file says about the model, as JSON values."""
@@ -125,8 +127,11 @@ class TrainedModel:
             return np.concatenate([x] + e + [fm], 1)
         if kind == "cross":
             z = x0 = np.concatenate([x] + e, 1)
-            for v, u, bias in self.cross_layers():
-                z = x0 * (z @ v.T.astype(np.float64) @ u.T.astype(np.float64) + bias) + z
+            for matrices, bias in self.cross_layers():
+                product = z
+                for matrix in matrices:
+                    product = product @ matrix.T.astype(np.float64)
+                z = x0 * (product + bias) + z
             return z
         pooled = np.concatenate(e, 1)
         if self.interaction.get("average_pool", 0):

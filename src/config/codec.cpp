@@ -142,19 +142,19 @@ template Codec<int> whole_number(int, int);
 template Codec<int64_t> whole_number(int64_t, int64_t);
 template Codec<uint64_t> whole_number(uint64_t, uint64_t);
 
-Codec<int64_t> whole_number_or_auto(int64_t lo, int64_t hi) {
+Codec<int64_t> whole_number_or_auto(int64_t lo, int64_t hi, int64_t automatic) {
   static constexpr const char* kAuto = "auto";
   Codec<int64_t> codec;
   codec.allowed = fmt::format("a whole number from {} to {}, or auto", lo, hi);
-  codec.read = [lo, hi, allowed = codec.allowed](const Node& node, const std::string& key,
-                                                 int64_t& out) {
+  codec.read = [=, allowed = codec.allowed](const Node& node, const std::string& key,
+                                            int64_t& out) {
     const bool is_auto = node.is_scalar() && node.text == kAuto;
-    const auto value = is_auto ? 0 : whole_in(node, lo, hi);
+    const auto value = is_auto ? automatic : whole_in(node, lo, hi);
     if (!value) reject(node, key, allowed);
     out = *value;
   };
-  codec.write = [](const int64_t& value) {
-    return make_scalar(value == 0 ? kAuto : fmt::format("{}", value));
+  codec.write = [automatic](const int64_t& value) {
+    return make_scalar(value == automatic ? kAuto : fmt::format("{}", value));
   };
   return codec;
 }

@@ -40,8 +40,8 @@ struct Codec {
 /// A whole number in [lo, hi]; 1e6 and 65536.0 are whole, 1.5 is not.
 template <class Int>
 Codec<Int> whole_number(Int lo, Int hi);
-/// The same, or the word auto, which is read as 0.
-Codec<int64_t> whole_number_or_auto(int64_t lo, int64_t hi);
+/// The same, or the word auto, which is read as `automatic`.
+Codec<int64_t> whole_number_or_auto(int64_t lo, int64_t hi, int64_t automatic);
 /// A finite number in [lo, hi], or in [lo, hi) if `open_above`.
 Codec<double> real_number(double lo, double hi, bool open_above = false);
 Codec<bool> boolean();

@@ -56,7 +56,8 @@ InteractionConfig chosen(const WrittenInteraction& written) {
 
 template <class Config>
 Codec<int64_t> codec_of(const WholeNumberKey<Config>& key) {
-  return whole_number<int64_t>(key.lo, key.hi);
+  return key.automatic ? whole_number_or_auto(key.lo, key.hi, *key.automatic)
+                       : whole_number<int64_t>(key.lo, key.hi);
 }
 
 template <class Config, class Value, size_t N>

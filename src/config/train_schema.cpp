@@ -94,7 +94,7 @@ Schema<TrainConfig> train_schema() {
   Schema<T> schema;
   schema
       .key("global_batch_size", &T::global_batch_size,
-           whole_number_or_auto(1, std::numeric_limits<int32_t>::max()),
+           whole_number_or_auto(1, std::numeric_limits<int32_t>::max(), 0),
            "samples per step, over all ranks; auto = the largest power of 2 that fits the memory")
       .required();
   schema.key("epochs", &T::epochs, whole_number<int64_t>(1, 1000000), "passes over the data")

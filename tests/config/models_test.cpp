@@ -173,6 +173,19 @@ TEST(ModelConfig, CrossParametersAreBothFactorsAndTheBias) {
   EXPECT_EQ(model.dense_parameters(), 21 + 2 * (3 * 20 + 20 * 3 + 20));
 }
 
+TEST(ModelConfig, ACrossLayerOfFullRankHasOneSquareMatrix) {
+  EXPECT_EQ(shape(CrossConfig{2, 0}).dense_parameters(), 21 + 2 * (20 * 20 + 20));
+}
+
+TEST(ModelConfig, TheRankOfCrossLayersFitsTheirWidth) {
+  const auto rank = [](int64_t width) {
+    return CrossConfig().rank_of({.dense = 0, .embeddings = width, .features = 1});
+  };
+  EXPECT_EQ(rank(177), 44);
+  EXPECT_EQ(rank(3), 1);
+  EXPECT_EQ(rank(100000), 512);
+}
+
 TEST(ModelConfig, ASharedTableCountsOnceInMemoryAndTwiceInWidth) {
   const ModelConfig model = shape(DotConfig());
   EXPECT_EQ(embedding_parameters(model), 85);

@@ -74,7 +74,7 @@ TEST(ParseConfig, ACountOfOneGetsASuffixToo) {
 
 TEST(ParseConfig, InteractionIsAWordOrAMap) {
   EXPECT_EQ(small_config({"model.interaction=cross"}).model.interaction,
-            InteractionConfig(CrossConfig{3, 512}));
+            InteractionConfig(CrossConfig{3, CrossConfig::kAuto}));
   const RunConfig concat =
       small_config({"model.interaction={type: concat, order: dense_last, average_pool: 7}"});
   EXPECT_EQ(concat.model.interaction, InteractionConfig(ConcatConfig{ConcatOrder::kDenseLast, 7}));

@@ -47,6 +47,7 @@ MODELS = {
     "dot": [],
     "fm": ["model.interaction=fm", "model.activation=gelu"],
     "cross": ["model.interaction={type: cross, layers: 2, rank: 4}", "model.activation=silu"],
+    "full_cross": ["model.interaction={type: cross, layers: 2, rank: 0}"],
     "concat": ["model.interaction=concat", "model.activation=sigmoid", "model.tables.mean.dim=3"],
     "pooled": ["model.interaction={type: concat, order: dense_last, average_pool: 13}", "model.activation=tanh"],
     "regularised": ["model.layer_norm={bottom: true, top: true}", "model.dropout={bottom: 0.1, top: 0.2}",

@@ -42,6 +42,7 @@ std::vector<ActivationsCase> activations_cases() {
        inputs,
        {"/interaction/concat 20", "/cross/0 20", "/cross/1 20", "/cross/2 20"}},
       {"cross_of_rank_1", CrossConfig{1, 1}, inputs, {"/interaction/concat 20", "/cross/0 20"}},
+      {"cross_of_full_rank", CrossConfig{1, 0}, inputs, {"/interaction/concat 20", "/cross/0 20"}},
       {"cross_of_rank_30", CrossConfig{1, 30}, no_dense, {"/interaction/concat 15", "/cross/0 15"}},
   };
 }

@@ -149,7 +149,9 @@ TEST(ConcatInteraction, GradientsWithPoolingAndDenseLastMatchFiniteDifferences) 
 
 TEST(CrossInteraction, GradientsMatchFiniteDifferences) {
   for (const int64_t layers : {1, 2, 3}) {
-    Network(CrossConfig{layers, 4}, {3, 5, 1}, 2).expect_gradients();
+    for (const int64_t rank : {4, 0}) {
+      Network(CrossConfig{layers, rank}, {3, 5, 1}, 2).expect_gradients();
+    }
   }
 }
 

@@ -31,6 +31,8 @@ TEST(DenseWorkOf, EachInteractionHasItsProducts) {
             bottom + top(10) + 2 * 4 * 4 * 4);
   EXPECT_EQ(flops_of(dense_work(small_config(CrossConfig{2, 3}), false)),
             bottom + top(16) + 2 * 4 * 16 * 3);
+  EXPECT_EQ(flops_of(dense_work(small_config(CrossConfig{2, 0}), false)),
+            bottom + top(16) + 2 * 2 * 16 * 16);
 }
 
 TEST(DenseWorkOf, Bf16HalvesActivationsAndAdamReadsItsState) {

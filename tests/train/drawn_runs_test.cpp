@@ -81,11 +81,11 @@ std::string drawn_model(Draw& draw) {
   text += fmt::format("  bottom_mlp: {}\n", dense && bottom ? widths(draw, dim) : "[]");
   text += fmt::format("  top_mlp: {}\n", widths(draw, 1));
   text += fmt::format("  activation: {}\n", draw.of({"relu", "gelu", "silu", "sigmoid", "tanh"}));
-  text +=
-      fmt::format("  interaction: {}\n",
-                  interaction == "cross" ? fmt::format("{{type: cross, layers: {}, rank: {}}}",
-                                                       draw.between(1, 3), draw.of({1, 5, 16, 70}))
-                                         : interaction);
+  text += fmt::format("  interaction: {}\n",
+                      interaction == "cross"
+                          ? fmt::format("{{type: cross, layers: {}, rank: {}}}", draw.between(1, 3),
+                                        draw.of({0, 1, 5, 16, 70}))
+                          : interaction);
   text += "  tables:\n";
   const int64_t tables = draw.between(1, 5);
   for (int t = 0; t < tables; ++t) {

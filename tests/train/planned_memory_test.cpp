@@ -107,7 +107,8 @@ TEST_P(PlannedMemory, CoversDropoutAndLayerNorms) {
 INSTANTIATE_TEST_SUITE_P(
     Models, PlannedMemory,
     ::testing::Combine(
-        ::testing::Values(Model{"cross", CrossConfig{1, 4}}, Model{"concat", ConcatConfig()},
+        ::testing::Values(Model{"cross", CrossConfig{1, 4}}, Model{"full_cross", CrossConfig{2, 0}},
+                          Model{"concat", ConcatConfig()},
                           Model{"one_rank", ConcatConfig(), Precision::kFp32, Strategy::kTable, 1},
                           Model{"bf16", DotConfig(), Precision::kBf16},
                           Model{"bf16_one_rank", DotConfig(), Precision::kBf16, Strategy::kTable,

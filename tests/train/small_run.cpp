@@ -299,7 +299,8 @@ std::vector<OptimizerPair> optimizer_pairs() {
 }
 
 std::vector<InteractionConfig> other_interactions() {
-  return {ConcatConfig{ConcatOrder::kDenseFirst, 4}, CrossConfig{2, 3}, FmConfig()};
+  return {ConcatConfig{ConcatOrder::kDenseFirst, 4}, CrossConfig{2, 3}, CrossConfig{2, 0},
+          FmConfig()};
 }
 
 }  // namespace dlrm

@@ -48,8 +48,8 @@ struct InteractionSetup {
 
 std::unique_ptr<Interaction> make_interaction(const DotConfig&, const InteractionSetup&);
 std::unique_ptr<Interaction> make_interaction(const ConcatConfig&, const InteractionSetup&);
-/// Tensors /cross/<i>/{v [rank, n], u [n, rank], bias [n]}: v and u are drawn as weights, biases
-/// are zero.
+/// Tensors /cross/<i>/{v [rank, n], u [n, rank], bias [n]}, or {w [n, n], bias [n]} of full rank:
+/// v, u and w are drawn as weights, biases are zero.
 std::unique_ptr<Interaction> make_interaction(const CrossConfig&, const InteractionSetup&);
 std::unique_ptr<Interaction> make_interaction(const FmConfig&, const InteractionSetup&);
 

@@ -17,10 +17,12 @@ class Cross final : public Interaction {
         max_batch_(setup.max_batch),
         dense_(setup.inputs.dense),
         embeddings_(setup.inputs.embeddings),
-        rank_(config.rank),
+        rank_(config.rank_of(setup.inputs)),
         deferred_(setup.ops.gradient_stream() != nullptr) {
     const int64_t n = config.width(setup.inputs);
-    const double deviation = std::sqrt(2.0 / static_cast<double>(n + rank_));
+    const auto deviation = [n](int64_t inputs) {
+      return std::sqrt(2.0 / static_cast<double>(n + inputs));
+    };
     const auto buffer = [&](int64_t columns, int64_t blocks = 1) {
       const int64_t elements = blocks * setup.max_batch * matrix_stride(device_, columns);
       return Buffer(device_, static_cast<size_t>(elements) * size_of(compute_), "cross layers");
@@ -28,10 +30,14 @@ class Cross final : public Interaction {
     for (int64_t i = 0; i < config.layers; ++i) {
       Layer layer;
       layer.path = fmt::format("/cross/{}", i);
-      layer.v = parameters_.add(layer.path + "/v", rank_, n, deviation);
-      layer.u = parameters_.add(layer.path + "/u", n, rank_, deviation);
+      if (low_rank()) {
+        layer.v = parameters_.add(layer.path + "/v", rank_, n, deviation(rank_));
+        layer.u = parameters_.add(layer.path + "/u", n, rank_, deviation(rank_));
+        layer.low = buffer(rank_);
+      } else {
+        layer.v = layer.u = parameters_.add(layer.path + "/w", n, n, deviation(n));
+      }
       layer.bias = parameters_.add(layer.path + "/bias", n, 0, 0);
-      layer.low = buffer(rank_);
       layer.output = buffer(n);
       layers_.push_back(std::move(layer));
     }
@@ -39,7 +45,7 @@ class Cross final : public Interaction {
     input_gradients_ = buffer(n, config.layers);
     const int64_t kept = deferred_ ? config.layers : 1;
     gate_gradients_ = buffer(n, kept);
-    low_gradients_ = buffer(rank_, kept);
+    if (low_rank()) low_gradients_ = buffer(rank_, kept);
   }
 
   Matrix place_of_embeddings() const override { return concat_->place_of_embeddings(); }
@@ -55,16 +61,19 @@ class Cross final : public Interaction {
     last_ = x0_;
     for (size_t i = 0; i < layers_.size(); ++i) {
       const Layer& layer = layers_[i];
-      const Matrix low = at(layer.low, rank_), gate = block(gates_, width(), i);
-      const Matrix y = at(layer.output, width());
-      ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Activation::kNone, low, {});
-      LinearForward second;
-      second.x = low, second.y = gate;
-      second.w = parameters_.weight(layer.u);
-      second.bias = parameters_.bias(layer.bias);
-      second.rounded_bias = parameters_.rounded_bias(layer.bias);
-      if (i > 0) second.added = block(gates_, width(), i - 1);
-      ops_.run(second);
+      const Matrix gate = block(gates_, width(), i), y = at(layer.output, width());
+      Matrix x = last_;
+      if (low_rank()) {
+        x = at(layer.low, rank_);
+        ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Activation::kNone, x, {});
+      }
+      LinearForward product;
+      product.x = x, product.y = gate;
+      product.w = parameters_.weight(layer.u);
+      product.bias = parameters_.bias(layer.bias);
+      product.rounded_bias = parameters_.rounded_bias(layer.bias);
+      if (i > 0) product.added = block(gates_, width(), i - 1);
+      ops_.run(product);
       ops_.cross_forward(x0_, gate, y);
       last_ = y;
       progress();
@@ -87,8 +96,7 @@ class Cross final : public Interaction {
         added = dinput;
         ops_.cross_input_backward(x0_, blocks(gates_), above_first(), dz, dgate, added);
       }
-      products_backward(layers_[i], input, added, dgate, block(low_gradients_, rank_, at_block),
-                        dinput);
+      products_backward(layers_[i], input, added, dgate, at_block, dinput);
       dy = dinput;
       parameters_.gradients_ready_from(layers_[i].v);
       progress();
@@ -108,19 +116,28 @@ class Cross final : public Interaction {
  private:
   struct Layer {
     std::string path;
-    int v = 0, u = 0, bias = 0;
-    Buffer low, output;  // Vx [b, rank], the layer's output [b, n]
+    int v = 0, u = 0, bias = 0;  // v and u are W if it is whole
+    Buffer low, output;          // Vx [b, rank], the layer's output [b, n]
   };
 
-  /// Computes the gradients of U, V and the bias from that of U(Vx)+b, and the gradient of the
-  /// layer's input: that through the products, plus `added`.
-  void products_backward(const Layer& layer, Matrix input, Matrix added, Matrix dgate, Matrix dlow,
-                         Matrix dinput) {
+  bool low_rank() const { return rank_ != CrossConfig::kFull; }
+
+  /// Computes the gradients of W, or of U and V, and of the bias from that of Wx+b, and the
+  /// gradient of the layer's input: that through the products, plus `added`. `at_block`: the block
+  /// of the gradient of Vx.
+  void products_backward(const Layer& layer, Matrix input, Matrix added, Matrix dgate,
+                         size_t at_block, Matrix dinput) {
     LinearBackward second;
-    second.dy = dgate, second.x = at(layer.low, rank_), second.dx = dlow;
+    second.dy = dgate;
     second.w = parameters_.weight(layer.u);
     second.dw = parameters_.weight_gradient(layer.u);
     second.dbias = parameters_.bias_gradient(layer.bias);
+    if (!low_rank()) {
+      second.x = input, second.dx = dinput, second.added = added;
+      return parameters_.linear_backward_of(second, layer.u);
+    }
+    const Matrix dlow = block(low_gradients_, rank_, at_block);
+    second.x = at(layer.low, rank_), second.dx = dlow;
     parameters_.linear_backward_of(second, layer.u);
     parameters_.gradients_ready_from(layer.u);
     LinearBackward first;
@@ -159,7 +176,7 @@ class Cross final : public Interaction {
   int64_t rank_;
   bool deferred_;  // gradients of weights are, so their operands are kept
   std::vector<Layer> layers_;
-  Buffer gates_;            // of each layer: U(Vx)+b, and those of the layers before it [b, n]
+  Buffer gates_;            // of each layer: Wx+b, and those of the layers before it [b, n]
   Buffer input_gradients_;  // of each layer: the gradient of its input [b, n]; x0's first
   Buffer gate_gradients_, low_gradients_;  // of each layer if deferred, otherwise of one
   Matrix x0_, last_;

@@ -75,13 +75,17 @@ void add_interaction(const DotConfig& config, const InteractionInputs& in, Dense
 }
 
 void add_interaction(const CrossConfig& config, const InteractionInputs& in, DenseWork& work) {
-  const int64_t n = config.width(in);
+  const int64_t n = config.width(in), rank = config.rank_of(in);
   add_copies_of_x(in, work);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    ProductWork v = linear(n, config.rank);
-    v.parameters = real(n * config.rank);
+    if (rank == CrossConfig::kFull) {
+      work.interaction.push_back(linear(n, n));
+      continue;
+    }
+    ProductWork v = linear(n, rank);
+    v.parameters = real(n * rank);
     work.interaction.push_back(v);
-    work.interaction.push_back(linear(config.rank, n));
+    work.interaction.push_back(linear(rank, n));
   }
   // Passes between the products (docs/benchmarks/gpu.md).
   const double layers = real(config.layers), element = work.element_bytes * real(n);

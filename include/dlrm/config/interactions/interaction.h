@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -32,13 +33,14 @@ struct InteractionCost {
   int64_t tensors = 9;  ///< upper bound of the number of trained tensors, and of kept matrices
 };
 
-/// An option that is a whole number in [lo, hi].
+/// An option that is a whole number in [lo, hi], or the word auto if a number stands for it.
 template <class Config>
 struct WholeNumberKey {
   const char* name;
   int64_t Config::*member;
   int64_t lo, hi;
   const char* meaning;
+  std::optional<int64_t> automatic = {};
 };
 
 /// An option that is one of N names.
