@@ -8,6 +8,7 @@ DIR is a run's output.directory. A run without summary.json is shown as far as i
 matplotlib.
 """
 import argparse
+import shutil
 import sys
 
 import figures
@@ -28,12 +29,11 @@ def number(value, form):
     return "-" if value is None else format(value, form)
 
 
-def row(run, keys, tested):
+def row(run, tested):
     result = run.best_eval
-    cells = [run.name, str(run.last_step) + ("" if run.summary else " (no end)"), number(result.get("auc"), ".5f"),
-             number(result.get("log_loss"), ".5f"), *([number(run.summary.get("test", {}).get("auc"), ".5f")] * tested),
-             number(run.samples_per_second, ",.0f")]
-    return cells + [shortened(run.config.get(key, "-")) for key in keys]
+    return [run.name, str(run.last_step) + ("" if run.summary else " (no end)"), number(result.get("auc"), ".5f"),
+            number(result.get("log_loss"), ".5f"), *([number(run.summary.get("test", {}).get("auc"), ".5f")] * tested),
+            number(run.samples_per_second, ",.0f")]
 
 
 def shortened(text):
@@ -41,14 +41,22 @@ def shortened(text):
 
 
 def table(runs):
-    keys = differing_keys(runs)
+    """The lines. Keys that differ are columns if they fit. Otherwise each has a line below, with the runs' values."""
     tested = any("test" in run.summary for run in runs)
-    rows = [["run", "steps", "AUC", "log loss", *["test AUC"] * tested, "samples/s", *keys]]
-    rows += [row(run, keys, tested) for run in runs]
+    rows = [["run", "steps", "AUC", "log loss", *["test AUC"] * tested, "samples/s"]]
+    rows += [row(run, tested) for run in runs]
+    values = {key: [shortened(run.config.get(key, "-")) for run in runs] for key in differing_keys(runs)}
+    columns = [[key, *texts] for key, texts in values.items()]
+    lines = aligned([cells + [column[i] for column in columns] for i, cells in enumerate(rows)])
+    if max(map(len, lines)) <= shutil.get_terminal_size((100, 0)).columns:
+        return lines
+    return aligned(rows) + [""] + [f"{key}: {' | '.join(texts)}" for key, texts in values.items()]
+
+
+def aligned(rows):
     widths = [max(len(cells[column]) for cells in rows) for column in range(len(rows[0]))]
-    for cells in rows:
-        yield "  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
-                        for column, (cell, width) in enumerate(zip(cells, widths)))
+    return ["  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
+                      for column, (cell, width) in enumerate(zip(cells, widths))).rstrip() for cells in rows]
 
 
 def draw(runs):
@@ -73,7 +81,7 @@ def main():
     arguments = parser.parse_args()
     runs = [Run(folder) for folder in arguments.folders]
     name_apart(runs)
-    sys.stdout.write("".join(line.rstrip() + "\n" for line in table(runs)))
+    sys.stdout.write("".join(line + "\n" for line in table(runs)))
     if arguments.figure:
         figures.save(draw(runs), arguments.figure)
 

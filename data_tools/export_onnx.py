@@ -1,5 +1,6 @@
 """The ONNX graph of a trained model. See export_model.py."""
 import os
+import shutil
 
 import numpy as np
 import onnx
@@ -137,6 +138,10 @@ def make(model):
         dense = graph.input("dense", TensorProto.FLOAT, ["b", model.dense_features])
         x = [mlp(graph, model, "bottom", dense, activate_last=True)]
     e = [pool(graph, feature, tables[feature.table]) for feature in model.features]
+    for i, matrix in enumerate(model.projections()):
+        if matrix is not None:
+            name = f"projection/{model.features[i].name}"
+            e[i] = graph.node("Gemm", e[i], graph.constant(name, matrix), transB=1)
     z = INTERACTIONS[model.interaction["type"]](graph, model, x, e)
     logits = mlp(graph, model, "top", z, activate_last=False)
     flat = graph.node("Reshape", logits, graph.numbers(-1))
@@ -158,6 +163,8 @@ def save(model, path):
         onnx.save_model(made, unfinished[0], save_as_external_data=True, all_tensors_to_one_file=True,
                         location=os.path.basename(unfinished[1]), size_threshold=1024)
         rename_data(unfinished[0], os.path.basename(data))
+        if os.path.exists(unfinished[1]):
+            shutil.copymode(unfinished[0], unfinished[1])  # some versions of onnx make it private
         for name, final in zip(reversed(unfinished), (data, path)):
             if os.path.exists(name):
                 os.replace(name, final)

@@ -46,7 +46,7 @@ class Model(torch.nn.Module):
         """The logit of each sample, [b]."""
         x = dense
 {bottom_layers}
-        e = [self.pool(feature, bags[feature]) for feature in FEATURES]
+        e = [self.pool(feature, bags[feature]) for feature in FEATURES]{project}
         z = self.interact(x, e)
 {top_layers}
         return self.top[-1](z)[:, 0]
@@ -90,6 +90,15 @@ for v, u in zip(self.cross_v, self.cross_u):
     z = x0 * u(v(z)) + z
 return z
 '''
+
+# Vectors of another width than the others.
+PROJECT = '''
+        e = [p(v) for p, v in zip(self.projections, e)]'''
+
+PROJECT_INIT = '''
+        shapes = {shapes}
+        self.projections = torch.nn.ModuleList(
+            torch.nn.Linear(shape[1], shape[0], bias=False) if shape else torch.nn.Identity() for shape in shapes)'''
 
 FULL_CROSS = '''
 z = x0 = torch.cat([x] + e, 1)
@@ -172,8 +181,13 @@ def source(model, weights_name):
         init = init.format(n=first[0].shape[1], rank=first[0].shape[0], layers=len(layers))
     if model.dense_features == 0:
         code = code.replace("torch.stack([x] + e, 1)", "torch.stack(e, 1)")
+    shapes_of_projections = [matrix is not None and matrix.shape for matrix in model.projections()]
+    project = ""
+    if any(shapes_of_projections):
+        project = PROJECT
+        init += PROJECT_INIT.format(shapes=shapes_of_projections)
     return SOURCE.format(
-        weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
+        project=project, weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
         norms=norm_init(model, "bottom") + norm_init(model, "top"),
         bottom_layers=layer_loop(model, "bottom", "", "x"), top_layers=layer_loop(model, "top", "[:-1]", "z"),
         tables=pprint.pformat({name: model.table(name).shape for name in model.tables}, sort_dicts=False),
@@ -191,6 +205,8 @@ def save_weights(model, path):
         for i, norm in enumerate(model.norms(part)):
             if norm:
                 state[f"{part}_norms.{i}.weight"], state[f"{part}_norms.{i}.bias"] = norm
+    state.update({f"projections.{i}.weight": matrix for i, matrix in enumerate(model.projections())
+                  if matrix is not None})
     for i, (matrices, bias) in enumerate(model.cross_layers()):
         names = ["cross_v", "cross_u"] if len(matrices) == 2 else ["cross_w"]
         state.update({f"{name}.{i}.weight": matrix for name, matrix in zip(names, matrices)})

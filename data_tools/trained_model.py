@@ -70,6 +70,10 @@ class TrainedModel:
                     for name in names]
         return [(matrix, self.arrays[f"{name}/bias"]) for matrix, name in zip(matrices, names)]
 
+    def projections(self):
+        """For each feature the matrix [width, dim] that its vectors are multiplied with, or None."""
+        return [self.arrays.get(f"projection/{f.name}/weight") for f in self.features]
+
     def description(self):
         """What an exported file says about the model, as JSON values."""
         return {
@@ -89,6 +93,9 @@ class TrainedModel:
         """Probabilities [b]. bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1])."""
         x = self._mlp("bottom", np.asarray(dense, np.float64), activate_last=True)
         e = [self._pool(feature, bags[feature.name], len(x)) for feature in self.features]
+        for i, matrix in enumerate(self.projections()):
+            if matrix is not None:
+                e[i] = e[i] @ matrix.T.astype(np.float64)
         logits = self._mlp("top", self._interact(x, e), activate_last=False)[:, 0]
         return sigmoid(logits).astype(np.float32)
 
@@ -205,7 +212,7 @@ def load(path):
                 raise ModelError(f"{index}: not a checkpoint of dlrm-train")
             config = yaml.safe_load(file.attrs["config"])
             for name in file.attrs["tensors"].strip().split("\n"):
-                if name.rsplit("/", 1)[-1] in ("weight", "bias", "v", "u"):
+                if name.rsplit("/", 1)[-1] in ("weight", "bias", "v", "u", "w"):
                     arrays[name.strip("/")] = file[name][()]
     except OSError as error:
         raise ModelError(f"{index}: {error}") from None

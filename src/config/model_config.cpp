@@ -38,8 +38,28 @@ int64_t ModelConfig::bottom_width() const {
   return bottom_mlp.empty() ? dense_features : bottom_mlp.back();
 }
 
+int64_t ModelConfig::projected_width() const {
+  return dense_features > 0 ? bottom_width() : embedding_dim;
+}
+
+std::vector<FeatureVectors> ModelConfig::projected_features() const {
+  const auto needs_equal = [](const auto& i) { return i.kNeedsEqualWidths; };
+  const int64_t width = dense_features > 0 ? bottom_width() : tables.front().dim;
+  const bool equal =
+      std::ranges::all_of(tables, [&](const TableConfig& table) { return table.dim == width; });
+  std::vector<FeatureVectors> features;
+  if (equal || !std::visit(needs_equal, interaction)) return features;
+  for (const TableConfig& table : tables) {
+    for (const FeatureConfig& feature : table.features)
+      features.push_back({feature.name, table.dim});
+  }
+  return features;
+}
+
 InteractionInputs ModelConfig::interaction_inputs() const {
-  return {bottom_width(), embedding_width(), num_features()};
+  const int64_t features = num_features();
+  const bool projected = !projected_features().empty();
+  return {bottom_width(), projected ? features * projected_width() : embedding_width(), features};
 }
 
 int64_t ModelConfig::interaction_width() const {
@@ -47,7 +67,19 @@ int64_t ModelConfig::interaction_width() const {
 }
 
 InteractionCost ModelConfig::interaction_cost() const {
-  return std::visit([&](const auto& i) { return i.cost(interaction_inputs()); }, interaction);
+  const InteractionInputs inputs = interaction_inputs();
+  InteractionCost cost = std::visit([&](const auto& i) { return i.cost(inputs); }, interaction);
+  const int64_t to = projected_width();
+  const std::vector<FeatureVectors> features = projected_features();
+  for (const auto& [name, width] : features) {
+    if (width == to) continue;
+    cost.parameters += to * width;
+    cost.parameter_rows += to;
+    cost.largest_matrix = std::max(cost.largest_matrix, to * width);
+    ++cost.tensors;
+  }
+  if (!features.empty()) cost.kept += inputs.embeddings;  // the projected vectors
+  return cost;
 }
 
 int64_t ModelConfig::dense_parameters() const {

@@ -49,28 +49,16 @@ std::map<std::string, V> expanded(const std::map<std::string, V>& written, const
   return out;
 }
 
-void check_widths_of_tables(const char* interaction, const ModelConfig& model, const Node& root) {
-  const TableConfig& first = model.tables.front();
-  for (const TableConfig& table : model.tables) {
-    if (table.dim == first.dim) continue;
-    throw usage_error("{}: interaction {} needs equal widths: table {} has dim {}, table {} {}",
-                      place_of(root, "model.interaction").text(), interaction, table.name,
-                      table.dim, first.name, first.dim);
-  }
-}
-
+/// Tables of another width than embedding_dim are projected to it. A dense side of another width is
+/// more likely a mistake.
 void check_equal_widths(const char* interaction, const ModelConfig& model, const Node& root) {
-  const int64_t width = model.bottom_width();
-  if (model.dense_features == 0) return check_widths_of_tables(interaction, model, root);
+  if (model.projected_features().empty() || model.projected_width() == model.embedding_dim) return;
   const char* const dense = model.bottom_mlp.empty() ? "model.dense_features, with no bottom MLP"
                                                      : "the last of bottom_mlp";
-  for (const TableConfig& table : model.tables) {
-    if (table.dim == width) continue;
-    throw usage_error(
-        "{}: interaction {} needs equal widths: table {} has dim {}, the dense side {} ({})",
-        place_of(root, "model.interaction").text(), interaction, table.name, table.dim, width,
-        dense);
-  }
+  throw usage_error(
+      "{}: interaction {} needs a dense side as wide as model.embedding_dim, {}; it has {} ({})",
+      place_of(root, "model.interaction").text(), interaction, model.embedding_dim,
+      model.projected_width(), dense);
 }
 
 void check_limit(const OptionLimit& option, const Node& root) {

@@ -276,29 +276,18 @@ INSTANTIATE_TEST_SUITE_P(
                  "    - {name: a, rows: 3}\n    - {name: b, rows: 3, features: [{name: a}]}\n",
                  "small.yaml:6: feature name a is already used at small.yaml:5: names must "
                  "differ"},
-        FileCase{"DotWidths",
-                 "model:\n  dense_features: 4\n  top_mlp: [1]\n  interaction: dot\n  tables:\n"
-                 "    - {name: a, rows: 3, dim: 8}\n"
+        FileCase{"DenseWidthOfProjections",
+                 "model:\n  dense_features: 4\n  bottom_mlp: [8]\n  top_mlp: [1]\n"
+                 "  interaction: fm\n  tables:\n    - {name: a, rows: 3}\n"
                  "train: {global_batch_size: 4}\n",
-                 "small.yaml:4: interaction dot needs equal widths: table a has dim 8, the dense "
-                 "side 16 (the last of bottom_mlp)"},
-        FileCase{"FmWidths",
-                 "model:\n  dense_features: 4\n  top_mlp: [1]\n  interaction: fm\n  tables:\n"
-                 "    - {name: a, rows: 3, dim: 8}\n"
-                 "train: {global_batch_size: 4}\n",
-                 "small.yaml:4: interaction fm needs equal widths: table a has dim 8, the dense "
-                 "side 16 (the last of bottom_mlp)"},
+                 "small.yaml:5: interaction fm needs a dense side as wide as model.embedding_dim, "
+                 "16; it has 8 (the last of bottom_mlp)"},
         FileCase{"BottomWithoutDense",
                  "model:\n  dense_features: 0\n  bottom_mlp: [8]\n  top_mlp: [1]\n"
                  "  tables: [{name: a, rows: 3}, {name: b, rows: 3}]\n"
                  "train: {global_batch_size: 4}\n",
                  "small.yaml:3: model.bottom_mlp has layers, but model.dense_features is 0: needs "
                  "[], or leave it out"},
-        FileCase{"DotWidthsWithoutDense",
-                 "model:\n  dense_features: 0\n  top_mlp: [1]\n"
-                 "  tables: [{name: a, rows: 3}, {name: b, rows: 3, dim: 8}]\n"
-                 "train: {global_batch_size: 4}\n",
-                 "small.yaml:1: interaction dot needs equal widths: table b has dim 8, table a 16"},
         FileCase{"DotOfOneFeatureAlone",
                  "model:\n  dense_features: 0\n  top_mlp: [1]\n  tables: [{name: a, rows: 3}]\n"
                  "train: {global_batch_size: 4}\n",
@@ -308,8 +297,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "model:\n  dense_features: 4\n  bottom_mlp: []\n  top_mlp: [1]\n  tables:\n"
                  "    - {name: a, rows: 3}\n"
                  "train: {global_batch_size: 4}\n",
-                 "small.yaml:1: interaction dot needs equal widths: table a has dim 16, the dense "
-                 "side 4 (model.dense_features, with no bottom MLP)"}),
+                 "small.yaml:1: interaction dot needs a dense side as wide as model.embedding_dim, "
+                 "16; it has 4 (model.dense_features, with no bottom MLP)"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 /// What is missing in a section that an override made is missing there.

@@ -167,6 +167,24 @@ TEST(ModelConfig, FmAddsOneColumnToAllVectors) {
   EXPECT_EQ(model.dense_parameters(), 22);
 }
 
+TEST(ModelConfig, TablesOfOtherWidthsAreProjectedByDotAndFm) {
+  ModelConfig model = shape(DotConfig());
+  EXPECT_TRUE(model.projected_features().empty());
+  const int64_t plain = model.dense_parameters();
+  model.tables[0].dim = 3;
+  const auto features = static_cast<int64_t>(model.tables[0].features.size());
+  EXPECT_EQ(model.projected_features().size(), 3u);
+  EXPECT_EQ(model.interaction_inputs().embeddings, 15);
+  EXPECT_EQ(model.dense_parameters(), plain + features * 5 * 3);
+  model.interaction = ConcatConfig();
+  EXPECT_TRUE(model.projected_features().empty());
+  model.interaction = FmConfig();
+  for (TableConfig& table : model.tables) table.dim = 3;
+  model.dense_features = 0;
+  model.bottom_mlp.clear();
+  EXPECT_TRUE(model.projected_features().empty());
+}
+
 TEST(ModelConfig, CrossParametersAreBothFactorsAndTheBias) {
   const ModelConfig model = shape(CrossConfig{2, 3});
   EXPECT_EQ(model.interaction_width(), 20);

@@ -46,6 +46,7 @@ NO_DENSE = ["model.dense_features=0", "model.bottom_mlp=[]", "data.train=bags.h5
 MODELS = {
     "dot": [],
     "fm": ["model.interaction=fm", "model.activation=gelu"],
+    "projected": ["model.tables.mean.dim=3", "model.tables.shared.dim=9"],
     "cross": ["model.interaction={type: cross, layers: 2, rank: 4}", "model.activation=silu"],
     "full_cross": ["model.interaction={type: cross, layers: 2, rank: 0}"],
     "concat": ["model.interaction=concat", "model.activation=sigmoid", "model.tables.mean.dim=3"],

@@ -116,6 +116,13 @@ class Compare(Runs):
             ["one", "20", "0.75000", "0.51235", "12,346", "100", "0.1"],
             ["two", "20", "0.76543", "0.51235", "12,346", "200", "0.02"]])
 
+    def test_shows_keys_that_do_not_fit_below_the_table(self):
+        one, two = self.run_folder("one"), self.run_folder("two", lr="0.02", rows="200")
+        done = self.tool("compare_runs.py", one, two, COLUMNS="60")
+        self.assertEqual(done.stdout.splitlines()[3:],
+                         ["", "model.tables.C1.rows: 100 | 200", "train.dense_optimizer.lr: 0.1 | 0.02"])
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 60)
+
     def test_shows_a_run_that_has_not_ended(self):
         folder = self.run_folder("one", auc=None, ended=False)
         with open(os.path.join(folder, "metrics.jsonl"), "a", encoding="utf-8") as file:

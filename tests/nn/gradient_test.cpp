@@ -18,17 +18,17 @@ class Network {
  public:
   Network(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,
           Activation act = Activation::kRelu, const std::vector<int64_t>& hidden = {},
-          const HiddenLayers& also = {})
+          const HiddenLayers& also = {}, const std::vector<FeatureVectors>& projected = {})
       : batch_(batch),
         parameters_(rank_.context, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
         bottom_(rank_.context, *ops_, parameters_, "/mlp/bottom", in.dense,
                 bottom_layers(in, hidden), act, act, DType::kFloat32, batch, also),
         x_(random(batch * in.dense)),
-        e_(random(batch * in.embeddings)),
-        de_(static_cast<size_t>(batch * in.embeddings)),
+        e_(random(batch * embeddings(in, projected))),
+        de_(e_.size()),
         dx_(static_cast<size_t>(batch * in.dense)) {
     interaction_ = make_interaction(
-        interaction, {rank_.context, *ops_, parameters_, DType::kFloat32, batch, in});
+        interaction, {rank_.context, *ops_, parameters_, DType::kFloat32, batch, in, projected});
     top_ = std::make_unique<Mlp>(rank_.context, *ops_, parameters_, "/mlp/top",
                                  interaction_->width(), layers(6, hidden, 1), act,
                                  Activation::kNone, DType::kFloat32, batch, also);
@@ -86,6 +86,12 @@ class Network {
   int progress() const { return progress_; }
 
  private:
+  static int64_t embeddings(const InteractionInputs& in,
+                            const std::vector<FeatureVectors>& projected) {
+    int64_t width = 0;
+    for (const FeatureVectors& feature : projected) width += feature.width;
+    return projected.empty() ? in.embeddings : width;
+  }
   static std::vector<int64_t> layers(int64_t first, std::vector<int64_t> hidden, int64_t last) {
     hidden.insert(hidden.begin(), first);
     hidden.push_back(last);
@@ -145,6 +151,16 @@ TEST(ConcatInteraction, GradientsMatchFiniteDifferences) {
 
 TEST(ConcatInteraction, GradientsWithPoolingAndDenseLastMatchFiniteDifferences) {
   Network(ConcatConfig{ConcatOrder::kDenseLast, 3}, {3, 7, 2}, 2).expect_gradients();
+}
+
+TEST(EveryInteraction, GradientsThroughProjectionsMatchFiniteDifferences) {
+  const std::vector<std::vector<FeatureVectors>> widths = {{{"a", 4}, {"b", 7}, {"c", 1}},
+                                                           {{"a", 2}, {"b", 4}, {"c", 4}},
+                                                           {{"a", 5}, {"b", 3}, {"c", 9}}};
+  for (const std::vector<FeatureVectors>& projected : widths) {
+    Network(DotConfig(), kEqualWidths, 3, Activation::kTanh, {}, {}, projected).expect_gradients();
+    Network(FmConfig(), {0, 12, 3}, 2, Activation::kTanh, {}, {}, projected).expect_gradients();
+  }
 }
 
 TEST(CrossInteraction, GradientsMatchFiniteDifferences) {

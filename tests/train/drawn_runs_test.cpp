@@ -72,7 +72,6 @@ std::string optimizer(Draw& draw, bool sparse) {
 /// A model and the options that may change a result by rounding at most.
 std::string drawn_model(Draw& draw) {
   const std::string interaction = draw.of({"dot", "dot", "concat", "cross", "fm"});
-  const bool equal = interaction == "dot" || interaction == "fm";
   const int64_t dim = draw.of({1, 3, 4, 6, 8, 12, 16, 20, 33});
   const bool dense = draw.chance(85) || interaction == "dot", bottom = draw.chance(80);
   std::string text = "model:\n";
@@ -89,7 +88,7 @@ std::string drawn_model(Draw& draw) {
   text += "  tables:\n";
   const int64_t tables = draw.between(1, 5);
   for (int t = 0; t < tables; ++t) {
-    text += table(draw, t, equal || draw.chance(60) ? dim : draw.of({1, 2, 5, 8, 24}));
+    text += table(draw, t, draw.chance(60) ? dim : draw.of({1, 2, 5, 8, 24}));
   }
   text += "data: {source: synthetic}\ndevice: cpu\n";
   text += fmt::format(

@@ -107,6 +107,21 @@ TEST(Trainer, OtherInteractionsTrainAsTheReferenceOnThreeRanks) {
   }
 }
 
+TEST(Trainer, ProjectedVectorsTrainAsTheReferenceOnThreeRanks) {
+  for (const InteractionConfig& interaction : {InteractionConfig(DotConfig()), {FmConfig()}}) {
+    RunConfig c = odd_model();
+    c.model.interaction = interaction;
+    c.model.tables[0].dim = 3;
+    c.model.tables.back().dim = 2 * c.model.embedding_dim;
+    const Trained reference = train_on_threads(c, 1, 4, true);
+    expect_alike(train_on_threads(c, 1, 4), reference, 1e-5, 1e-4);
+    shard_by(c, Strategy::kGrid);
+    expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
+    c.train.precision = Precision::kBf16;
+    expect_alike(train_on_threads(c, 3, 4), reference, 1e-2, 3e-2);
+  }
+}
+
 TEST(Trainer, AModelWithoutABottomMlpTrainsAsTheReference) {
   std::vector<InteractionConfig> interactions = other_interactions();
   interactions.push_back(DotConfig());

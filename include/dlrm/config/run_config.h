@@ -71,11 +71,17 @@ struct ModelConfig {
   int64_t num_features() const;     ///< over all tables
   int64_t embedding_width() const;  ///< W, the sum of the features' widths
   int64_t bottom_width() const;     ///< width of X: the last of bottom_mlp, or dense_features
+  /// The vectors of every feature, if the interaction needs equal widths and they differ: those
+  /// of another width are then projected to projected_width(), by a matrix [projected_width(),
+  /// width] a feature. Otherwise empty.
+  std::vector<FeatureVectors> projected_features() const;
+  /// The width of X. Without dense features, embedding_dim.
+  int64_t projected_width() const;
   InteractionInputs interaction_inputs() const;
-  InteractionCost interaction_cost() const;
-  int64_t interaction_width() const;  ///< width of the top MLP's input
-  int64_t dense_parameters() const;   ///< of both MLPs and the interaction
-  double lookups_per_sample() const;  ///< sum of the features' hotness
+  InteractionCost interaction_cost() const;  ///< with projections
+  int64_t interaction_width() const;         ///< width of the top MLP's input
+  int64_t dense_parameters() const;          ///< of both MLPs and the interaction
+  double lookups_per_sample() const;         ///< sum of the features' hotness
 
   bool operator==(const ModelConfig&) const = default;
 };

@@ -44,6 +44,7 @@ struct InteractionSetup {
   DType compute;
   int64_t max_batch;
   InteractionInputs inputs;
+  std::vector<FeatureVectors> projected = {};  ///< ModelConfig::projected_features()
 };
 
 std::unique_ptr<Interaction> make_interaction(const DotConfig&, const InteractionSetup&);
@@ -53,9 +54,10 @@ std::unique_ptr<Interaction> make_interaction(const ConcatConfig&, const Interac
 std::unique_ptr<Interaction> make_interaction(const CrossConfig&, const InteractionSetup&);
 std::unique_ptr<Interaction> make_interaction(const FmConfig&, const InteractionSetup&);
 
-inline std::unique_ptr<Interaction> make_interaction(const InteractionConfig& config,
-                                                     const InteractionSetup& setup) {
-  return std::visit([&](const auto& c) { return make_interaction(c, setup); }, config);
-}
+/// With projections E is [b, Σ widths of setup.projected]. Tensors
+/// /projection/<feature>/weight [inputs.embeddings/F, width], drawn as weights, of the features of
+/// another width.
+std::unique_ptr<Interaction> make_interaction(const InteractionConfig& config,
+                                              const InteractionSetup& setup);
 
 }  // namespace dlrm

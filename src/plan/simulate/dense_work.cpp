@@ -59,6 +59,16 @@ void add_interaction(const ConcatConfig& config, const InteractionInputs& in, De
   config.embeddings_in_place() ? add_copies_of_x(in, work) : add_passes(in, config.width(in), work);
 }
 
+void add_projections(const ModelConfig& model, DenseWork& work) {
+  const int64_t to = model.projected_width();
+  for (const auto& [feature, width] : model.projected_features()) {
+    if (width == to) continue;
+    ProductWork product = linear(width, to);
+    product.parameters = real(width * to);
+    work.interaction.push_back(product);
+  }
+}
+
 void add_interaction(const FmConfig& config, const InteractionInputs& in, DenseWork& work) {
   add_passes(in, config.width(in), work);
   work.interact_forward.flops = 3 * real(in.dense + in.embeddings);
@@ -121,6 +131,7 @@ DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   work.top =
       mlp(model.interaction_width(), model.top_mlp, model.dropout.top > 0, model.layer_norm.top);
   work.top.back().forward_passes = work.top.back().backward_passes = 0;  // no activation
+  add_projections(model, work);
   const InteractionInputs inputs = model.interaction_inputs();
   std::visit([&](const auto& config_of_it) { add_interaction(config_of_it, inputs, work); },
              model.interaction);

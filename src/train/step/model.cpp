@@ -24,8 +24,8 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
   bottom_ = std::make_unique<Mlp>(
       context, ops, parameters_, "/mlp/bottom", m.dense_features, m.bottom_mlp, act, act, compute_,
       batch, HiddenLayers{m.dropout.bottom, config.train.seed, m.layer_norm.bottom});
-  interaction_ = make_interaction(
-      m.interaction, {context, ops, parameters_, compute_, batch, m.interaction_inputs()});
+  interaction_ = make_interaction(m.interaction, {context, ops, parameters_, compute_, batch,
+                                                  m.interaction_inputs(), m.projected_features()});
   top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
                                m.top_mlp, act, Activation::kNone, compute_, batch,
                                HiddenLayers{m.dropout.top, config.train.seed, m.layer_norm.top});

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -10,7 +11,7 @@
 ///
 /// A description is a struct of the interaction's options with these members:
 ///   kName               its name in a config
-///   kNeedsEqualWidths   true if every feature must be as wide as X
+///   kNeedsEqualWidths   true if every vector must be as wide as X: others are projected first
 ///   keys()              a tuple with a key for each option
 ///   width(in)           number of columns of Z
 ///   cost(in)            parameters and memory that it adds to the model
@@ -21,8 +22,14 @@ namespace dlrm {
 
 struct InteractionInputs {
   int64_t dense = 0;       ///< D; 0: no dense features
-  int64_t embeddings = 0;  ///< W, the sum of the features' widths
+  int64_t embeddings = 0;  ///< the sum of the features' widths, after projections
   int64_t features = 0;    ///< F
+};
+
+/// One feature's vectors in E.
+struct FeatureVectors {
+  std::string feature;
+  int64_t width = 0;
 };
 
 struct InteractionCost {
