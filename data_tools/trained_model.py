@@ -7,6 +7,7 @@ docs/model.md has the formulas.
 """
 import glob
 import os
+import re
 
 import h5py
 import numpy as np
@@ -16,6 +17,7 @@ from endings import Refused
 
 
 LAYER_NORM_EPS = 1e-5
+OPTIMIZER_STATE = re.compile(r"(^/tables/.*/|_)(adagrad|adam_[mv]|ftrl_[zn]|lamb_[mv])$")
 
 
 class ModelError(Refused):
@@ -212,7 +214,7 @@ def load(path):
                 raise ModelError(f"{index}: not a checkpoint of dlrm-train")
             config = yaml.safe_load(file.attrs["config"])
             for name in file.attrs["tensors"].strip().split("\n"):
-                if name.rsplit("/", 1)[-1] in ("weight", "bias", "v", "u", "w"):
+                if not OPTIMIZER_STATE.search(name):
                     arrays[name.strip("/")] = file[name][()]
     except OSError as error:
         raise ModelError(f"{index}: {error}") from None

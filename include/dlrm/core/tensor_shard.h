@@ -44,6 +44,7 @@ struct TensorShard {
   std::function<void(int64_t first, int64_t count, const float* in)> write;
   /// A pass over shared rows is faster than read() and write() of each shard.
   SharedPart shared = {};
+  bool is_state = false;  ///< of an optimizer: predictions need no more than the others
 };
 
 }  // namespace dlrm

@@ -74,8 +74,7 @@ CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoin
                                 bool verified = false);
 
 /// Fills every piece from a checkpoint of any sharding. If shapes differ, a usage_error names the
-/// tensor. With `weights_only`, only pieces named */weight or */bias (or v, u of cross) are read.
-/// Collective.
+/// tensor. With `weights_only`, the optimizer's state is left out. Collective.
 void load_pieces(Communicator& comm, const std::string& checkpoint,
                  const std::vector<TensorShard>& pieces, bool weights_only);
 

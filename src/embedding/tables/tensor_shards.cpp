@@ -33,6 +33,7 @@ void add_shards(const EmbeddingOptions& options, const TableConfig& table, RowSt
     state.shape = {table.rows, table.dim};
     state.rows = rows;
     state.columns = columns;
+    state.is_state = true;
     state.saves = saves;
     if (traits.rowwise()) {
       state.shape = {table.rows};

@@ -16,11 +16,6 @@ namespace dlrm {
 
 namespace {
 
-bool is_weight(std::string_view path) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  return name == "weight" || name == "bias" || name == "v" || name == "u";
-}
-
 std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
@@ -153,7 +148,7 @@ void load_pieces(Communicator& comm, const std::string& checkpoint,
   agree(comm, [&] {
     std::vector<const TensorShard*> loaded;
     for (const TensorShard& piece : pieces) {
-      if (!weights_only || is_weight(piece.path)) loaded.push_back(&piece);
+      if (!weights_only || !piece.is_state) loaded.push_back(&piece);
     }
     Reader(checkpoint, index).load(loaded);
   });
