@@ -8,7 +8,7 @@ import trained_model
 SOURCE = '''"""A model that was trained by dlrm-train.
 
     model = Model.load("{weights}")
-    probabilities = model(dense, bags).sigmoid()
+    probabilities = model(dense, bags){one}.sigmoid()
 
 dense: float32 [b, {dense}]. bags: for each feature int64 ids [b, hotness], or (ids [n], offsets [b + 1]).
 """
@@ -22,7 +22,7 @@ FEATURES = {features}
 
 # [out, in] of each layer.
 BOTTOM = {bottom}
-TOP = {top}
+{top}
 
 
 def activation(z):
@@ -34,7 +34,7 @@ class Model(torch.nn.Module):
         super().__init__()
         self.tables = torch.nn.ParameterList(torch.empty(rows, dim) for rows, dim in TABLES.values())
         self.bottom = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in BOTTOM)
-        self.top = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in TOP){init}{norms}
+{top_init}{init}{norms}
 
     @classmethod
     def load(cls, path):
@@ -43,13 +43,12 @@ class Model(torch.nn.Module):
         return model.eval()
 
     def forward(self, dense, bags):
-        """The logit of each sample, [b]."""
+        """{returns}"""
         x = dense
 {bottom_layers}
         e = [self.pool(feature, bags[feature]) for feature in FEATURES]{project}
         z = self.interact(x, e)
 {top_layers}
-        return self.top[-1](z)[:, 0]
 
     def pool(self, feature, bag):
         """The pooled vectors of a feature, [b, dim]. That of an empty bag is 0."""
@@ -60,7 +59,7 @@ class Model(torch.nn.Module):
         return functional.embedding_bag(bag, weight, mode=mode)
 
     def interact(self, x, e):
-        """The input of the top layers."""
+        """The input of the {top_name}."""
 {interact}
 '''
 
@@ -125,6 +124,34 @@ for layer, norm in zip(self.{part}{which}, self.{part}_norms):
     {value} = activation(norm(layer({value})))
 '''
 
+TOP_INIT = """
+self.top = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in TOP)
+"""
+
+TOP_RETURN = """
+return self.top[-1](z)[:, 0]
+"""
+
+TOWERS_INIT = """
+self.towers = torch.nn.ModuleList(
+    torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in sizes) for sizes in TOWERS.values())
+"""
+
+TOWERS_NORM_INIT = """
+        self.towers_norms = torch.nn.ModuleList(
+            torch.nn.ModuleList(torch.nn.LayerNorm(out, eps={eps}) for out, _ in sizes[:-1])
+            for sizes in TOWERS.values())"""
+
+TOWERS_FORWARD = """
+logits = {{}}
+for t, task in enumerate(TOWERS):
+    y = z
+    for i, layer in enumerate(self.towers[t][:-1]):
+        y = activation({layer})
+    logits[task] = self.towers[t][-1](y)[:, 0]
+return logits
+"""
+
 # The last layer has no norm.
 NORM_INIT = '''
         norms = [torch.nn.LayerNorm(out, eps={eps}) for out, _ in {sizes}[:-1]] + [torch.nn.Identity()]
@@ -151,12 +178,12 @@ def concat(interaction, width):
 
 
 def layer_loop(model, part, which, value):
-    code = NORMED_LAYERS if any(model.norms(part)) else PLAIN_LAYERS
+    code = NORMED_LAYERS if any(model.norms("mlp/" + part)) else PLAIN_LAYERS
     return indented(code.format(part=part, which=which, value=value))
 
 
 def norm_init(model, part):
-    if not any(model.norms(part)):
+    if not any(model.norms("mlp/" + part)):
         return ""
     return NORM_INIT.format(part=part, sizes=part.upper(), eps=trained_model.LAYER_NORM_EPS)
 
@@ -165,9 +192,32 @@ def indented(code):
     return "\n".join(" " * 8 + line for line in code.strip().split("\n") if line)
 
 
+def shapes(model, mlp):
+    return [tuple(weight.shape) for weight, _ in model.layers(mlp)]
+
+
+def top_mlp(model):
+    """The parts of the source that are about the top MLP."""
+    return {"one": "", "returns": "The logit of each sample, [b].", "top_name": "top layers",
+            "top": "TOP = " + pprint.pformat(shapes(model, "mlp/top")), "top_init": indented(TOP_INIT),
+            "top_layers": layer_loop(model, "top", "[:-1]", "z") + "\n" + indented(TOP_RETURN),
+            "norms": norm_init(model, "bottom") + norm_init(model, "top")}
+
+
+def towers(model):
+    """The same about the towers of several tasks."""
+    sizes = {task: shapes(model, tower) for task, tower in zip(model.tasks, model.towers())}
+    normed = any(norm for tower in model.towers() for norm in model.norms(tower))
+    layer = "self.towers_norms[t][i](layer(y))" if normed else "layer(y)"
+    norms = TOWERS_NORM_INIT.format(eps=trained_model.LAYER_NORM_EPS) if normed else ""
+    return {"one": f"[{model.tasks[0]!r}]".replace("'", '"'), "returns": "The logits of each task, [b], by its name.",
+            "top_name": "towers", "top": "TOWERS = " + pprint.pformat(sizes, sort_dicts=False),
+            "top_init": indented(TOWERS_INIT), "top_layers": indented(TOWERS_FORWARD.format(layer=layer)),
+            "norms": norm_init(model, "bottom") + norms}
+
+
 def source(model, weights_name):
     """The text of a module with the class Model, whose weights are in the file `weights_name`."""
-    shapes = {part: [tuple(weight.shape) for weight, _ in model.layers(part)] for part in ("bottom", "top")}
     kind, init = model.interaction["type"], ""
     width = sum(model.table(f.table).shape[1] for f in model.features)
     code = {"dot": DOT, "fm": FM, "cross": CROSS}.get(kind) or concat(model.interaction, width)
@@ -188,23 +238,25 @@ def source(model, weights_name):
         init += PROJECT_INIT.format(shapes=shapes_of_projections)
     return SOURCE.format(
         project=project, weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
-        norms=norm_init(model, "bottom") + norm_init(model, "top"),
-        bottom_layers=layer_loop(model, "bottom", "", "x"), top_layers=layer_loop(model, "top", "[:-1]", "z"),
+        bottom_layers=layer_loop(model, "bottom", "", "x"), **(towers(model) if model.tasks else top_mlp(model)),
         tables=pprint.pformat({name: model.table(name).shape for name in model.tables}, sort_dicts=False),
         features=pprint.pformat({f.name: (f.table, f.pooling) for f in model.features}, sort_dicts=False),
-        bottom=pprint.pformat(shapes["bottom"]), top=pprint.pformat(shapes["top"]),
+        bottom=pprint.pformat(shapes(model, "mlp/bottom")),
         activation=ACTIVATIONS[model.activation])
 
 
 def save_weights(model, path):
     """Writes the state dict of Model."""
     state = {f"tables.{i}": model.table(name) for i, name in enumerate(model.tables)}
-    for part in ("bottom", "top"):
-        for i, (weight, bias) in enumerate(model.layers(part)):
-            state[f"{part}.{i}.weight"], state[f"{part}.{i}.bias"] = weight, bias
-        for i, norm in enumerate(model.norms(part)):
+    parts = {"mlp/bottom": ("bottom.", "bottom_norms.")}
+    for t, tower in enumerate(model.towers()):
+        parts[tower] = (f"towers.{t}.", f"towers_norms.{t}.") if model.tasks else ("top.", "top_norms.")
+    for mlp, (layers, norms) in parts.items():
+        for i, (weight, bias) in enumerate(model.layers(mlp)):
+            state[f"{layers}{i}.weight"], state[f"{layers}{i}.bias"] = weight, bias
+        for i, norm in enumerate(model.norms(mlp)):
             if norm:
-                state[f"{part}_norms.{i}.weight"], state[f"{part}_norms.{i}.bias"] = norm
+                state[f"{norms}{i}.weight"], state[f"{norms}{i}.bias"] = norm
     state.update({f"projections.{i}.weight": matrix for i, matrix in enumerate(model.projections())
                   if matrix is not None})
     for i, (matrices, bias) in enumerate(model.cross_layers()):

@@ -5,6 +5,7 @@ namespace dlrm::serve {
 Inputs inputs_of(const ModelConfig& model) {
   Inputs inputs;
   inputs.dense = model.dense_features;
+  inputs.tasks = model.task_names();
   for (const TableConfig& table : model.tables) {
     for (const FeatureConfig& feature : table.features) {
       inputs.number[feature.name] = static_cast<int64_t>(inputs.features.size());

@@ -1,6 +1,7 @@
 #include "shuffle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -91,7 +92,8 @@ class Shuffled : public ::testing::Test {
       return std::equal(x, x + bytes, y);
     };
     EXPECT_EQ(one.label_type(), two.label_type());
-    EXPECT_TRUE(equal(one.labels(), two.labels(), one.samples() * bytes_of(one.label_type())));
+    ASSERT_EQ(one.num_labels(), two.num_labels());
+    EXPECT_TRUE(equal(one.labels(), two.labels(), one.samples() * one.label_bytes()));
     ASSERT_EQ(one.weighted(), two.weighted());
     const int64_t weight_bytes = one.weighted() ? one.samples() * 4 : 0;
     EXPECT_TRUE(equal(one.weights(), two.weights(), weight_bytes));
@@ -211,6 +213,37 @@ TEST_F(Shuffled, KeepsDatasetsWithoutSamplesDenseFeaturesOrBags) {
     float label;
     std::memcpy(&label, file.labels() + 4 * i, 4);
     EXPECT_EQ(label, values[order[i]]);
+  }
+}
+
+TEST_F(Shuffled, KeepsSeveralLabelsOfASample) {
+  for (const LabelType type : {LabelType::kFloat32, LabelType::kUint8}) {
+    DatasetLayout several;
+    several.label = type;
+    several.labels = 3;
+    const float last = type == LabelType::kUint8 ? 1 : std::nanf("");
+    std::vector<float> values;
+    constexpr int64_t kFew = 300;  // more than one tile
+    for (int64_t i = 0; i < kFew; ++i) {
+      for (const float label : {static_cast<float>(i % 2), 0.0f, last}) values.push_back(label);
+    }
+    {
+      DatasetWriter writer(in_, several);
+      writer.append({kFew, values, {}, {}});
+      writer.finish();
+    }
+    shuffle_dataset(options());
+    const DatasetFile before(in_), after(out_);
+    ASSERT_EQ(after.num_labels(), 3);
+    ASSERT_EQ(after.label_type(), type);
+    const std::vector<int64_t> order = expected(1, kFew);
+    for (int64_t i = 0; i < kFew; ++i) {
+      const int64_t bytes = after.label_bytes();
+      ASSERT_EQ(std::memcmp(after.labels() + i * bytes,
+                            before.labels() + order[static_cast<size_t>(i)] * bytes,
+                            static_cast<size_t>(bytes)),
+                0);
+    }
   }
 }
 
