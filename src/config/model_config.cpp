@@ -20,6 +20,13 @@ int64_t mlp_parameters(int64_t input, const std::vector<int64_t>& widths, bool l
 
 }  // namespace
 
+RowInit TableConfig::row_init() const {
+  if (init.scale > 0) return {init.type, static_cast<float>(init.scale)};
+  const bool uniform = init.type == InitType::kUniform;
+  return {init.type,
+          uniform ? static_cast<float>(1.0 / std::sqrt(static_cast<double>(rows))) : 0.01f};
+}
+
 int64_t ModelConfig::num_features() const {
   int64_t count = 0;
   for (const TableConfig& table : tables) count += static_cast<int64_t>(table.features.size());

@@ -104,10 +104,12 @@ void CpuThreads::add_movements() {
     std::vector<float> bad(1);
     ops.find_non_finite(x.matrix(), bad);
   });
-  at_limits("fill_uniform 4 x", {kGrain / 2, 3 * kGrain / 4}, [](Ops& ops, int64_t n) {
-    Table table(4, n, DType::kFloat32, 1);
-    ops.fill_uniform(1, 0, 0, 1, table.rows());
-  });
+  for (const InitType type : kInitTypes) {
+    at_limits("fill_rows 4 x", {kGrain / 2, 3 * kGrain / 4}, [type](Ops& ops, int64_t n) {
+      Table table(4, n, DType::kFloat32, 1);
+      ops.fill_rows(1, 0, 0, {type, 1}, table.rows());
+    });
+  }
 }
 
 struct LayerSize {

@@ -8,6 +8,7 @@
 #include "dlrm/core/activation.h"
 #include "dlrm/core/dtype.h"
 #include "dlrm/core/optimizer.h"
+#include "dlrm/core/random.h"
 
 namespace dlrm {
 
@@ -37,6 +38,14 @@ struct FeatureConfig {
   bool operator==(const FeatureConfig&) const = default;
 };
 
+/// How the rows of a table are filled before training.
+struct InitConfig {
+  InitType type = InitType::kUniform;
+  double scale = 0;  ///< 0: the default of the type
+
+  bool operator==(const InitConfig&) const = default;
+};
+
 struct TableConfig {
   std::string name;
   std::string group;  ///< the name in the YAML: `t` of t_0 ... t_18; otherwise equal to name
@@ -45,6 +54,10 @@ struct TableConfig {
   DType dtype = DType::kFloat32;
   std::vector<FeatureConfig> features;  ///< at least one
   double l2 = -1;                       ///< penalty of its rows; -1: that of the sparse optimizer
+  InitConfig init = {};
+
+  /// `init` with its default scale: 1/sqrt(rows) for uniform rows, 0.01 for normal ones.
+  RowInit row_init() const;
 
   bool operator==(const TableConfig&) const = default;
 };

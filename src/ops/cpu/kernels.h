@@ -5,6 +5,7 @@
 #include "dlrm/ops/embedding.h"
 #include "dlrm/ops/interaction.h"
 #include "dlrm/ops/movement.h"
+#include "dlrm/ops/parameters.h"
 #include "dlrm/ops/types.h"
 
 namespace dlrm::cpu {
@@ -163,8 +164,8 @@ struct Kernels {
   /// `factor`: of a tensorwise rule, whose state is already updated.
   void (*update_dense)(const OptimizerStep& step, float factor, float* w, const float* g, float* s1,
                        float* s2, BFloat16* copy, int64_t n);
-  void (*uniform_rows)(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                       const RowTable& table, int64_t r0, int64_t r1);
+  /// Rows [r0, r1) of the table. `factor`: normal_factor() of the scale.
+  void (*initial_rows)(const FillRows& o, float factor, int64_t r0, int64_t r1);
 };
 
 const Kernels& avx2_kernels();

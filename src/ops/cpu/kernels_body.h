@@ -55,7 +55,7 @@ constexpr Kernels kernels_named(const char* name) {
           .update_state = update_state,
           .tensor_factor = tensor_factor,
           .update_dense = update_dense,
-          .uniform_rows = uniform_rows};
+          .initial_rows = initial_rows};
 }
 
 }  // namespace
