@@ -262,7 +262,7 @@ void read_tables(const Schema<TableEntry>& schema, const Node& node, const std::
 
 NodePtr write_tables(const Schema<TableEntry>& schema, const std::vector<TableConfig>& tables) {
   std::vector<NodePtr> items;
-  for (size_t i = 0; i < tables.size();) {
+  for (size_t i = 0; i < tables.size() && !tables[i].is_linear;) {
     const TableEntry entry = entry_at(tables, i);
     items.push_back(schema.write(entry));
     i += static_cast<size_t>(std::max<int64_t>(entry.count, 1));

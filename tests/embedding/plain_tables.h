@@ -72,7 +72,7 @@ class PlainTables {
       std::vector<float> row(static_cast<size_t>(table.dim));
       Table& plain = plain_.emplace_back();
       for (int64_t r = 0; r < table.rows; ++r) {
-        initial_row(table.row_init(), stream_key(seed, "/tables/" + table.name), static_cast<uint64_t>(r), 0,
+        initial_row(table.row_init(), stream_key(seed, table.path()), static_cast<uint64_t>(r), 0,
                     table.dim, row.data());
         plain.weight.insert(plain.weight.end(), row.begin(), row.end());
       }

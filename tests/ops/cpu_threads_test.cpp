@@ -83,6 +83,11 @@ void CpuThreads::add_movements() {
     Drawn x(4, n), y(4, n);
     ops.add(x.matrix(), y.matrix());
   });
+  at_limits("add_row_sums 4 x", {kGrain / 2, 3 * kGrain / 4}, [](Ops& ops, int64_t n) {
+    Drawn x(4, n), y(4, 1);
+    ops.run(RepeatColumn{y.matrix(), x.matrix()});
+    ops.run(AddRowSums{x.matrix(), y.matrix()});
+  });
   at_limits("fill_zero of", {2 << 20, 3 << 20}, [](Ops& ops, int64_t n) {
     std::vector<char> bytes(static_cast<size_t>(n));
     ops.fill_zero(bytes.data(), n);

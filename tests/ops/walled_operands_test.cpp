@@ -120,6 +120,9 @@ TEST_F(WalledOperands, OfEveryWidthAreEnough) {
         ops->convert(x.matrix(), half.matrix());
         ops->convert(half.matrix(), wide.matrix());
         ops->add(x.matrix(), wide.matrix());
+        Cells column = cells(1, 16);
+        ops->run(AddRowSums{x.matrix(), column.matrix()});
+        ops->run(RepeatColumn{column.matrix(), a.matrix()});
         ops->dropout(1, 0.5, {}, x.matrix(), a.matrix());
         std::vector<float> means(static_cast<size_t>(rows)), inverse(means);
         std::vector<float> dscale(static_cast<size_t>(width)), dshift(dscale);

@@ -80,6 +80,7 @@ std::string drawn_model(Draw& draw) {
   text += fmt::format("  embedding_dim: {}\n", dim);
   text += fmt::format("  bottom_mlp: {}\n", dense && bottom ? widths(draw, dim) : "[]");
   text += fmt::format("  top_mlp: {}\n", widths(draw, 1));
+  text += fmt::format("  linear: {}\n", draw.chance(30));
   text += fmt::format("  activation: {}\n", draw.of({"relu", "gelu", "silu", "sigmoid", "tanh"}));
   text += fmt::format("  interaction: {}\n",
                       interaction == "cross"

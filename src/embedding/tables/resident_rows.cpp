@@ -10,11 +10,11 @@ namespace dlrm {
 
 RowShape::RowShape(const TableConfig& of, const OptimizerConfig& rule, uint64_t seed, Range rows,
                    Range columns)
-    : optimizer(rule), initial_key(stream_key(seed, "/tables/" + of.name)), init(of.row_init()) {
+    : optimizer(rule), initial_key(stream_key(seed, of.path())), init(of.row_init()) {
   table.type = of.dtype;
   table.rows = rows.size();
   table.width = columns.size();
-  table.rounding_key = stream_key(seed, "/tables/" + of.name + "/rounding");
+  table.rounding_key = stream_key(seed, of.path() + "/rounding");
   table.first_row = rows.begin;
   table.first_column = columns.begin;
   if (rule.type != OptimizerRule::kFtrl) {

@@ -108,6 +108,8 @@ struct Kernels {
   void (*layer_norm_sums)(const NormRows& o, const Matrix& dz, int64_t c0, int64_t c1,
                           float* dscale, float* dshift);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
+  void (*add_row_sums)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
+  void (*repeat_column)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
   void (*cross_forward)(const CrossForward& o, int64_t r0, int64_t r1);
   void (*cross_backward)(const CrossBackward& o, int64_t r0, int64_t r1);
