@@ -69,12 +69,18 @@ def mlp(graph, model, part, x, activate_last):
     return x
 
 
-def pool(graph, feature, table):
-    """Sums or averages the rows of ids that are not -1."""
+def bag(graph, feature):
+    """The ids of a feature with 0 for -1, and a 1 for each that is not -1, otherwise 0."""
     ids = graph.input(feature.name, TensorProto.INT64, ["b", f"ids_of_{feature.name}"])
     missing = graph.node("Less", ids, graph.numbers(0))
     there = graph.node("Cast", graph.node("Not", missing), to=TensorProto.FLOAT)
-    rows = graph.node("Gather", table, graph.node("Max", ids, graph.numbers(0)), axis=0)
+    return graph.node("Max", ids, graph.numbers(0)), there
+
+
+def pool(graph, feature, ids_and_there, table):
+    """Sums or averages the rows of ids that are not -1."""
+    ids, there = ids_and_there
+    rows = graph.node("Gather", table, ids, axis=0)
     masked = graph.node("Mul", rows, graph.node("Unsqueeze", there, graph.numbers(2)))
     total = graph.node("ReduceSum", masked, graph.numbers(1), keepdims=0)
     if feature.pooling == "sum":
@@ -130,6 +136,17 @@ def concat(graph, model, x, e):
 INTERACTIONS = {"dot": dot, "fm": fm, "cross": cross, "concat": concat}
 
 
+def add_linear(graph, model, bags, logits):
+    """The logits with the weights of ids and of dense features."""
+    for feature, ids in zip(model.features, bags):
+        weights = graph.constant(f"linear/{feature.name}", model.linear_weights(feature))
+        logits = graph.node("Add", logits, pool(graph, feature, ids, weights))
+    if model.dense_features:
+        weights = graph.constant("linear_dense", model.arrays["linear_dense/weight"])
+        logits = graph.node("Add", logits, graph.node("Gemm", "dense", weights, transB=1))
+    return logits
+
+
 def make(model):
     graph = Graph()
     x = []  # X, unless the model has no dense features
@@ -137,13 +154,16 @@ def make(model):
     if model.dense_features:
         dense = graph.input("dense", TensorProto.FLOAT, ["b", model.dense_features])
         x = [mlp(graph, model, "bottom", dense, activate_last=True)]
-    e = [pool(graph, feature, tables[feature.table]) for feature in model.features]
+    bags = [bag(graph, feature) for feature in model.features]
+    e = [pool(graph, feature, ids, tables[feature.table]) for feature, ids in zip(model.features, bags)]
     for i, matrix in enumerate(model.projections()):
         if matrix is not None:
             name = f"projection/{model.features[i].name}"
             e[i] = graph.node("Gemm", e[i], graph.constant(name, matrix), transB=1)
     z = INTERACTIONS[model.interaction["type"]](graph, model, x, e)
     logits = mlp(graph, model, "top", z, activate_last=False)
+    if model.linear:
+        logits = add_linear(graph, model, bags, logits)
     flat = graph.node("Reshape", logits, graph.numbers(-1))
     graph.nodes.append(helper.make_node("Sigmoid", [flat], ["probability"]))
     output = helper.make_tensor_value_info("probability", TensorProto.FLOAT, ["b"])

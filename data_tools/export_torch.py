@@ -46,15 +46,18 @@ class Model(torch.nn.Module):
         """The logit of each sample, [b]."""
         x = dense
 {bottom_layers}
-        e = [self.pool(feature, bags[feature]) for feature in FEATURES]{project}
+        e = [self.pool(feature, bags[feature], self.table(feature)) for feature in FEATURES]{project}
         z = self.interact(x, e)
 {top_layers}
-        return self.top[-1](z)[:, 0]
+        logit = self.top[-1](z)[:, 0]{linear}
+        return logit
 
-    def pool(self, feature, bag):
-        """The pooled vectors of a feature, [b, dim]. That of an empty bag is 0."""
-        table, mode = FEATURES[feature]
-        weight = self.tables[list(TABLES).index(table)]
+    def table(self, feature):
+        return self.tables[list(TABLES).index(FEATURES[feature][0])]
+
+    def pool(self, feature, bag, weight):
+        """The pooled rows of a feature, [b, dim]. Those of an empty bag are 0."""
+        mode = FEATURES[feature][1]
         if isinstance(bag, tuple):
             return functional.embedding_bag(bag[0], weight, bag[1], mode=mode, include_last_offset=True)
         return functional.embedding_bag(bag, weight, mode=mode)
@@ -130,6 +133,19 @@ NORM_INIT = '''
         norms = [torch.nn.LayerNorm(out, eps={eps}) for out, _ in {sizes}[:-1]] + [torch.nn.Identity()]
         self.{part}_norms = torch.nn.ModuleList(norms)'''
 
+LINEAR = '''
+        for feature, weight in zip(FEATURES, self.linear):
+            logit = logit + self.pool(feature, bags[feature], weight)[:, 0]'''
+
+LINEAR_DENSE = '''
+        logit = logit + self.linear_dense(dense)[:, 0]'''
+
+LINEAR_INIT = '''
+        self.linear = torch.nn.ParameterList(torch.empty(TABLES[table][0], 1) for table, _ in FEATURES.values())'''
+
+LINEAR_DENSE_INIT = '''
+        self.linear_dense = torch.nn.Linear({dense}, 1, bias=False)'''
+
 POOLED = '''
 # Averages of {window} columns each. The first and the last window may have fewer.
 e = torch.cat(e, 1)
@@ -179,6 +195,11 @@ def source(model, weights_name):
         else:
             init = CROSS_INIT
         init = init.format(n=first[0].shape[1], rank=first[0].shape[0], layers=len(layers))
+    linear = ""
+    if model.linear:
+        linear, init = LINEAR, init + LINEAR_INIT
+        if model.dense_features:
+            linear, init = linear + LINEAR_DENSE, init + LINEAR_DENSE_INIT.format(dense=model.dense_features)
     if model.dense_features == 0:
         code = code.replace("torch.stack([x] + e, 1)", "torch.stack(e, 1)")
     shapes_of_projections = [matrix is not None and matrix.shape for matrix in model.projections()]
@@ -188,6 +209,7 @@ def source(model, weights_name):
         init += PROJECT_INIT.format(shapes=shapes_of_projections)
     return SOURCE.format(
         project=project, weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
+        linear=linear,
         norms=norm_init(model, "bottom") + norm_init(model, "top"),
         bottom_layers=layer_loop(model, "bottom", "", "x"), top_layers=layer_loop(model, "top", "[:-1]", "z"),
         tables=pprint.pformat({name: model.table(name).shape for name in model.tables}, sort_dicts=False),
@@ -211,5 +233,9 @@ def save_weights(model, path):
         names = ["cross_v", "cross_u"] if len(matrices) == 2 else ["cross_w"]
         state.update({f"{name}.{i}.weight": matrix for name, matrix in zip(names, matrices)})
         state[f"{names[-1]}.{i}.bias"] = bias
+    if model.linear:
+        state.update({f"linear.{i}": model.linear_weights(feature) for i, feature in enumerate(model.features)})
+        if model.dense_features:
+            state["linear_dense.weight"] = model.arrays["linear_dense/weight"]
     with open(path, "wb") as file:
         torch.save({name: torch.from_numpy(array) for name, array in state.items()}, file)

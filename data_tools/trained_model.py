@@ -17,7 +17,7 @@ from endings import Refused
 
 
 LAYER_NORM_EPS = 1e-5
-OPTIMIZER_STATE = re.compile(r"(^/tables/.*/|_)(adagrad|adam_[mv]|ftrl_[zn]|lamb_[mv])$")
+OPTIMIZER_STATE = re.compile(r"(^/(tables|linear)/.*/|_)(adagrad|adam_[mv]|ftrl_[zn]|lamb_[mv])$")
 
 
 class ModelError(Refused):
@@ -36,6 +36,7 @@ class TrainedModel:
 
     arrays: by the names of docs/checkpoint-format.md without the first slash, float32.
     features: in the order of E's columns.
+    linear: whether a linear part adds to the logit.
     interaction: the map of the config, with its type and options.
     """
 
@@ -46,6 +47,7 @@ class TrainedModel:
         self.activation = model["activation"]
         interaction = model["interaction"]
         self.interaction = {"type": interaction} if isinstance(interaction, str) else dict(interaction)
+        self.linear = model.get("linear", False)
         self.tables, self.features = [], []
         for table in model["tables"]:
             for suffix in suffixes_of(table):
@@ -83,6 +85,7 @@ class TrainedModel:
             "activation": self.activation,
             "layer_norm": {part: any(self.norms(part)) for part in ("bottom", "top")},
             "interaction": self.interaction,
+            "linear": self.linear,
             "tables": [{"name": name, "rows": self.table(name).shape[0], "dim": self.table(name).shape[1]}
                        for name in self.tables],
             "features": [{"name": f.name, "table": f.table, "pooling": f.pooling} for f in self.features],
@@ -91,14 +94,20 @@ class TrainedModel:
     def table(self, name):
         return self.arrays[f"tables/{name}/weight"]
 
+    def linear_weights(self, feature):
+        """[rows, 1]: the weight of each id of a feature."""
+        return self.arrays[f"linear/{feature.name}/weight"]
+
     def predict(self, dense, bags):
         """Probabilities [b]. bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1])."""
         x = self._mlp("bottom", np.asarray(dense, np.float64), activate_last=True)
-        e = [self._pool(feature, bags[feature.name], len(x)) for feature in self.features]
+        e = [self._pool(feature, bags[feature.name], len(x), self.table(feature.table)) for feature in self.features]
         for i, matrix in enumerate(self.projections()):
             if matrix is not None:
                 e[i] = e[i] @ matrix.T.astype(np.float64)
         logits = self._mlp("top", self._interact(x, e), activate_last=False)[:, 0]
+        if self.linear:
+            logits = logits + self._linear(dense, bags)
         return sigmoid(logits).astype(np.float32)
 
     def _mlp(self, part, x, activate_last):
@@ -111,9 +120,16 @@ class TrainedModel:
                 x = ACTIVATIONS[self.activation](x)
         return x
 
-    def _pool(self, feature, bag, samples):
+    def _linear(self, dense, bags):
+        dense = np.asarray(dense, np.float64)
+        sums = [self._pool(feature, bags[feature.name], len(dense), self.linear_weights(feature))[:, 0]
+                for feature in self.features]
+        if self.dense_features:
+            sums.append(dense @ self.arrays["linear_dense/weight"][0].astype(np.float64))
+        return np.sum(sums, 0)
+
+    def _pool(self, feature, bag, samples, table):
         ids, offsets = bag if isinstance(bag, tuple) else flat_bags(bag)
-        table = self.table(feature.table)
         if len(offsets) != samples + 1:
             raise ModelError(f"feature {feature.name}: {len(offsets) - 1} bags for {samples} samples")
         if len(ids) and not 0 <= np.min(ids) <= np.max(ids) < len(table):

@@ -110,7 +110,8 @@ void write_all_rows(Trainer& trainer) {
   constexpr int64_t kValues = 1 << 22;
   std::vector<float> values;
   for (const TensorShard& shard : trainer.shards()) {
-    if (!shard.path.starts_with("/tables/") || !shard.path.ends_with("/weight")) continue;
+    const bool of_rows = shard.path.starts_with("/tables/") || shard.path.starts_with("/linear/");
+    if (!of_rows || !shard.path.ends_with("/weight")) continue;
     const int64_t rows = std::max<int64_t>(kValues / shard.columns.size(), 1);
     values.resize(static_cast<size_t>(rows * shard.columns.size()));
     for (int64_t r = 0; r < shard.rows.size(); r += rows) {

@@ -56,9 +56,13 @@ Schema<ModelConfig> model_schema() {
                               "last one,"),
              "layer normalisation of hidden layers");
   schema.key("interaction", &M::interaction, interaction_codec(), "how X and E are combined");
+  schema.key("linear", &M::linear, boolean(),
+             "adds a weight of each id of a feature, pooled like it, and of each dense feature to "
+             "the logit");
   schema.key("tables", &M::tables, table_list(), "the embedding tables").required();
   schema.then([](const Node& node, const std::string& path, M& model) {
     set_default_dim(model.tables, model.embedding_dim);
+    model.add_linear_tables();
     if (model.dense_features > 0) return;
     const NodePtr layers = node.find("bottom_mlp");
     if (layers && !model.bottom_mlp.empty()) {

@@ -77,7 +77,7 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
   const size_t norms = (model.layer_norm.bottom ? model.bottom_mlp.size() : 0) +
                        (model.layer_norm.top ? model.top_mlp.size() : 0);
   const double tensors = 2.0 * real(model.bottom_mlp.size() + model.top_mlp.size() + norms) +
-                         real(interaction.tensors) + 1;
+                         real(interaction.tensors) + (model.linear ? 2 : 0) + 1;
   return kPadding * (rows + tensors) * bytes_a_parameter;
 }
 
@@ -227,7 +227,7 @@ double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
   const bool in_place =
       std::visit([](const auto& interaction) { return interaction.embeddings_in_place(); },
                  config.model.interaction);
-  if (in_place) return 0;
+  if (in_place && !config.model.linear) return 0;
   return 2.0 * real(size_of(config.compute_type())) * real(local_batch) *
          real(config.model.embedding_width());
 }

@@ -6,6 +6,7 @@ Inputs inputs_of(const ModelConfig& model) {
   Inputs inputs;
   inputs.dense = model.dense_features;
   for (const TableConfig& table : model.tables) {
+    if (table.is_linear) continue;
     for (const FeatureConfig& feature : table.features) {
       inputs.number[feature.name] = static_cast<int64_t>(inputs.features.size());
       inputs.features.push_back({feature.name, table.rows});

@@ -27,10 +27,13 @@ DType stored_type(TableType type, DType trained) {
 
 Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType type,
                int64_t batch_size)
-    : device_(device), ops_(ops), type_(type) {
+    : device_(device),
+      ops_(ops),
+      type_(type),
+      inputs_(model.num_features() - model.linear_features()) {
   for (const TableConfig& config : model.tables) {
     Table table;
-    table.name = config.name;
+    table.path = config.path();
     table.rows.type = stored_type(type, config.dtype);
     table.rows.rows = config.rows;
     table.rows.width = config.dim;
@@ -57,7 +60,7 @@ void Tables::hold_rows(Communicator& comm, const std::string& checkpoint) {
       rows.stride = rows.width;
       // Lookups only read.
       rows.weights = const_cast<std::byte*>(
-          file.column(table.name, places[t]->offset, rows.rows * rows.width, element));
+          file.column(table.path, places[t]->offset, rows.rows * rows.width, element));
       continue;
     }
     const int64_t row_bytes =
@@ -87,7 +90,7 @@ void Tables::write(const Table& table, int64_t first, int64_t count, const float
 
 TensorShard Tables::shard_of(const Table& table) {
   TensorShard shard;
-  shard.path = "/tables/" + table.name + "/weight";
+  shard.path = table.path + "/weight";
   shard.shape = {table.rows.rows, table.rows.width};
   shard.rows = {0, table.rows.rows};
   shard.columns = {0, table.rows.width};
@@ -113,14 +116,13 @@ int64_t Tables::bytes() const {
 }
 
 void Tables::gather(const Samples& samples, int64_t first, int64_t count) {
-  const auto features = static_cast<int64_t>(features_.size());
   ids_.clear();
   offsets_.clear();
   scales_.clear();
-  for (int64_t f = 0; f < features; ++f) {
+  for (int64_t f = 0; f < inputs_; ++f) {
     offsets_.push_back(static_cast<int64_t>(ids_.size()));
     for (int64_t s = first; s < first + count; ++s) {
-      const int64_t* bag = samples.offsets.data() + s * features + f;
+      const int64_t* bag = samples.offsets.data() + s * inputs_ + f;
       ids_.insert(ids_.end(), samples.ids.begin() + bag[0], samples.ids.begin() + bag[1]);
       offsets_.push_back(static_cast<int64_t>(ids_.size()));
       const int64_t length = bag[1] - bag[0];
@@ -137,7 +139,7 @@ MatrixView<float> Tables::lookup(const Samples& samples, int64_t first, int64_t 
   for (size_t f = 0; f < features_.size(); ++f) {
     const Feature& feature = features_[f];
     const Table& table = tables_[feature.table];
-    const auto number = static_cast<int64_t>(f);
+    const int64_t number = static_cast<int64_t>(f) % inputs_;  // the linear part repeats them
     const int64_t* offsets = offsets_.data() + number * (count + 1);
     const float* scale = feature.mean ? scales_.data() + number * count : nullptr;
     const MatrixView<float> pooled = e.columns(feature.column, table.rows.width);

@@ -372,6 +372,16 @@ TEST(BadValue, ATableHasNoPenaltyOfItsOwnWithFtrl) {
               ::testing::AllOf(::testing::HasSubstr("table C1"), ::testing::HasSubstr("ftrl")));
 }
 
+TEST(BadValue, ZeroRowsHaveNoScale) {
+  const std::string init = "model.tables.C1.init=";
+  EXPECT_EQ(error_of(kSmallYaml, {init + "{type: zero}"}), "");
+  EXPECT_EQ(error_of(kSmallYaml, {init + "{type: normal, scale: 0.1}"}), "");
+  EXPECT_THAT(error_of(kSmallYaml, {init + "{type: zero, scale: 0.1}"}),
+              ::testing::AllOf(::testing::StartsWith("--set " + init),
+                               ::testing::HasSubstr("model.tables.0.init.scale has no effect")));
+  EXPECT_THAT(error_of(kSmallYaml, {init + "{scale: 0}"}), ::testing::HasSubstr("needs a number"));
+}
+
 TEST(BadValue, EvaluationsAreDividedByAFeatureWithOneId) {
   EXPECT_EQ(small_config({"eval.slice_by=C1"}).eval.slice_by, "C1");
   EXPECT_EQ(error_of(kSmallYaml, {"eval.slice_by=C2"}),

@@ -53,7 +53,9 @@ MODELS = {
     "pooled": ["model.interaction={type: concat, order: dense_last, average_pool: 13}", "model.activation=tanh"],
     "regularised": ["model.layer_norm={bottom: true, top: true}", "model.dropout={bottom: 0.1, top: 0.2}",
                     "model.bottom_mlp=[9, 8, 6]", "model.top_mlp=[12, 7, 1]", "model.activation=gelu"],
+    "linear": ["model.linear=true", "model.interaction=fm"],
     "no_dense": NO_DENSE,
+    "no_dense_linear": NO_DENSE + ["model.linear=true", "model.interaction=concat", "model.tables.mean.dtype=bf16"],
     "no_dense_pooled": NO_DENSE + ["model.interaction={type: concat, average_pool: 13}"],
     "no_bottom": ["model.interaction=concat", "model.bottom_mlp=[]", "model.tables.tiny.dtype=bf16"],
 }

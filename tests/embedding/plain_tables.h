@@ -69,12 +69,11 @@ class PlainTables {
   PlainTables(std::vector<TableConfig> tables, OptimizerConfig optimizer, uint64_t seed)
       : tables_(std::move(tables)), optimizer_(optimizer) {
     for (const TableConfig& table : tables_) {
-      const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(table.rows)));
       std::vector<float> row(static_cast<size_t>(table.dim));
       Table& plain = plain_.emplace_back();
       for (int64_t r = 0; r < table.rows; ++r) {
-        uniform_row(stream_key(seed, "/tables/" + table.name), static_cast<uint64_t>(r), 0,
-                    table.dim, bound, row.data());
+        initial_row(table.row_init(), stream_key(seed, table.path()), static_cast<uint64_t>(r), 0,
+                    table.dim, row.data());
         plain.weight.insert(plain.weight.end(), row.begin(), row.end());
       }
       const OptimizerTraits& traits = traits_of(optimizer.type);

@@ -22,7 +22,7 @@ STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
 MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
-          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot"]
+          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm"]
 ACTIVATIONS = {
     "relu": torch.relu,
     "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
@@ -84,9 +84,7 @@ def mlp(w, part, x, act, also_last):
 
 def forward(model, w, dense, ids, act):
     x = mlp(w, "bottom", dense, act, True)
-    e = [w[f"tables/{k}/weight"][ids[k]] for k in ROWS]
-    # Table b pools by the mean, the others by the sum.
-    e = [v.mean(1) if k == "b" else v.sum(1) for k, v in zip(ROWS, e)]
+    e = pooled(w, "tables", ids)
     if model.endswith("dot"):
         t = torch.stack([x] + e, 1)
         products = t @ t.transpose(1, 2)
@@ -103,7 +101,16 @@ def forward(model, w, dense, ids, act):
         for i in range(2):
             low = z @ w[f"cross/{i}/v"].T
             z = x0 * (low @ w[f"cross/{i}/u"].T + w[f"cross/{i}/bias"]) + z
-    return mlp(w, "top", z, act, False)[:, 0]
+    logit = mlp(w, "top", z, act, False)
+    if "linear_dense/weight" in w:
+        logit = logit + sum(pooled(w, "linear", ids)) + dense @ w["linear_dense/weight"].T
+    return logit[:, 0]
+
+
+def pooled(w, kind, ids):
+    """The pooled rows of each feature. Table b pools by the mean, the others by the sum."""
+    rows = [w[f"{kind}/{k}/weight"][ids[k]] for k in ROWS]
+    return [v.mean(1) if k == "b" else v.sum(1) for k, v in zip(ROWS, rows)]
 
 
 class Ftrl(torch.optim.Optimizer):
@@ -153,8 +160,8 @@ class Lamb(torch.optim.Optimizer):
 
 def optimizers(model, weights):
     """The optimizer of the tables, and that of the dense layers."""
-    tables = [w for name, w in weights.items() if name.startswith("tables/")]
-    dense = [w for name, w in weights.items() if not name.startswith("tables/")]
+    tables = [w for name, w in weights.items() if name.startswith(("tables/", "linear/"))]
+    dense = [w for name, w in weights.items() if not name.startswith(("tables/", "linear/"))]
     if model.startswith("sgd"):
         return [torch.optim.SGD(tables + dense, lr=0.1)]
     if model.startswith("ftrl"):
@@ -164,6 +171,8 @@ def optimizers(model, weights):
         return [torch.optim.Adagrad(tables, lr=0.05, eps=1e-10), Lamb(dense, lr=0.02, weight_decay=0.01)]
     if model.startswith("adamw"):
         return [torch.optim.Adagrad(tables, lr=0.05, eps=1e-10), torch.optim.AdamW(dense, lr=0.02, weight_decay=0.5)]
+    if model.endswith("deepfm"):
+        return [torch.optim.Adagrad(tables, lr=0.03, eps=1e-10), torch.optim.Adagrad(dense, lr=0.05, eps=1e-10)]
     return [torch.optim.Adagrad(tables + dense, lr=0.05, eps=1e-10)]
 
 

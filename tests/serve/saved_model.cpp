@@ -14,7 +14,7 @@ constexpr int kRanks = 2;
 
 /// The batch, whose ids are ordered by feature, as samples.
 Samples samples_of(const RunConfig& config, const Batch& batch) {
-  const int64_t features = config.model.num_features();
+  const int64_t features = config.model.num_features() - config.model.linear_features();
   Samples samples;
   samples.size = batch.size();
   samples.dense = batch.dense;

@@ -69,6 +69,17 @@ const Variant kVariants[] = {
      [](RunConfig& c) {
        for (TableConfig& table : c.model.tables) table.dtype = DType::kBFloat16;
      }},
+    {"linear",
+     [](RunConfig& c) {
+       c.model.interaction = FmConfig();
+       c = with_linear(c);
+     }},
+    {"linear_without_dense_features",
+     [](RunConfig& c) {
+       c = odd_model_of_ids();
+       c.model.interaction = ConcatConfig();
+       c = with_linear(c);
+     }},
     {"adam", [](RunConfig& c) { c.train.dense_optimizer.type = OptimizerRule::kAdam; }},
 };
 

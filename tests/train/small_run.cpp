@@ -14,6 +14,17 @@
 
 namespace dlrm {
 
+namespace {
+
+/// For the linear part.
+void repeat_bags(Batch& batch) {
+  const std::vector<int64_t> ids = batch.ids, offsets = batch.offsets;
+  batch.ids.insert(batch.ids.end(), ids.begin(), ids.end());
+  for (size_t i = 1; i < offsets.size(); ++i) batch.offsets.push_back(offsets.back() + offsets[i]);
+}
+
+}  // namespace
+
 Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
   Batch batch;
   batch.t = t;
@@ -32,6 +43,7 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
   batch.offsets = {0};
   uint64_t feature = 100;
   for (const TableConfig& table : config.model.tables) {
+    if (table.is_linear) continue;
     for (const FeatureConfig& f : table.features) {
       ++feature;
       for (int64_t s = batch.local.begin; s < batch.local.end; ++s) {
@@ -46,6 +58,7 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
       }
     }
   }
+  if (config.model.linear) repeat_bags(batch);
   return batch;
 }
 
@@ -276,6 +289,12 @@ RunConfig odd_model_of_ids() {
   RunConfig config = odd_model();
   config.model.dense_features = 0;
   config.model.bottom_mlp.clear();
+  return config;
+}
+
+RunConfig with_linear(RunConfig config) {
+  config.model.linear = true;
+  config.model.add_linear_tables();
   return config;
 }
 

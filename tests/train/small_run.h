@@ -72,6 +72,9 @@ RunConfig adagrad_model(Strategy strategy, DeviceKind device = DeviceKind::kCpu)
 /// odd_model() without dense features.
 RunConfig odd_model_of_ids();
 
+/// The model with a linear part.
+RunConfig with_linear(RunConfig config);
+
 /// A dense and a sparse optimizer.
 struct OptimizerPair {
   OptimizerRule dense, sparse;

@@ -34,7 +34,7 @@ struct EmbeddingOptions {
   WireConfig wire;
   RoutingConfig routing;
   CachedConfig cached;  ///< of the shards of tier cached
-  uint64_t seed = 1;    ///< of the initial rows U(±1/sqrt(rows))
+  uint64_t seed = 1;    ///< of the initial rows
   int64_t max_global_batch = 0;
   bool initialise = true;  ///< false if a checkpoint will fill the rows
 };

@@ -15,6 +15,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
       max_batch_(largest_part(config.train.global_batch_size, context.comm.size())),
       compute_(config.compute_type()),
       embedding_width_(config.model.embedding_width()),
+      linear_width_(config.model.linear_features()),
       parameters_(context, ops, config.train.dense_optimizer.type, compute_,
                   config.train.wire.dense, config.train.clip_norm),
       probabilities_(std::make_unique<ProbabilityReadback>(context, ops)) {
@@ -29,6 +30,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
   top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
                                m.top_mlp, act, Activation::kNone, compute_, batch,
                                HiddenLayers{m.dropout.top, config.train.seed, m.layer_norm.top});
+  if (m.linear) linear_ = std::make_unique<LinearPart>(ops, parameters_, m.dense_features);
   parameters_.allocate(joined_gradients);
   const auto buffer = [&](int64_t columns) { return make_buffer(columns, "activations"); };
   buffers_ = {buffer(m.dense_features),
@@ -46,9 +48,9 @@ void Model::bottom(View<const float> dense, int64_t b, const Progress& progress,
                    const DropoutPlace* training) {
   const int64_t columns = b > 0 ? static_cast<int64_t>(dense.size()) / b : 0;
   const Matrix source(const_cast<float*>(dense.data()), DType::kFloat32, b, columns);
-  const Matrix input = in(buffers_.input, b, columns);
-  if (columns > 0) ops_.convert(source, input);
-  last_.x = bottom_->forward(input, progress, training);
+  last_.input = in(buffers_.input, b, columns);
+  if (columns > 0) ops_.convert(source, last_.input);
+  last_.x = bottom_->forward(last_.input, progress, training);
 }
 
 void Model::interact(const Matrix& e, const Progress& progress) {
@@ -57,11 +59,12 @@ void Model::interact(const Matrix& e, const Progress& progress) {
     last_.e = place_of_embeddings().row_range(0, e.rows);
     ops_.convert(e, last_.e);
   }
-  last_.z = interaction_->forward(last_.x, last_.e, progress);
+  last_.z = interaction_->forward(last_.x, of_interaction(last_.e), progress);
 }
 
 void Model::top(const Progress& progress, const DropoutPlace* training) {
   last_.logits = top_->forward(last_.z, progress, training);
+  if (linear_) linear_->forward(last_.input, of_linear_part(last_.e), last_.logits);
 }
 
 void Model::loss(const Targets& targets, int64_t global_size) {
@@ -86,19 +89,25 @@ void Model::finish_probabilities(View<float> p, const Progress& progress) {
   probabilities_->finish(p, progress);
 }
 
+void Model::backward_linear(const Matrix& de) {
+  if (linear_) linear_->backward(in(buffers_.dlogits, last_.logits.rows, 1), of_linear_part(de));
+}
+
 void Model::backward_top(const Progress& progress) {
   top_->backward(in(buffers_.dlogits, last_.logits.rows, 1),
                  in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
 }
 
+/// With a linear part E has more columns than the interaction has a place for.
 Matrix Model::place_of_embeddings() {
-  return place_of_vectors(interaction_->place_of_embeddings(), buffers_.e, "embedding vectors");
+  const Matrix given = linear_ ? Matrix() : interaction_->place_of_embeddings();
+  return place_of_vectors(given, buffers_.e, "embedding vectors");
 }
 
 Matrix Model::place_of_gradients() {
   const Matrix dz = in(buffers_.dz, max_batch_, interaction_->width());
-  return place_of_vectors(interaction_->place_of_gradients(dz), buffers_.de,
-                          "gradients of embedding vectors");
+  const Matrix given = linear_ ? Matrix() : interaction_->place_of_gradients(dz);
+  return place_of_vectors(given, buffers_.de, "gradients of embedding vectors");
 }
 
 Matrix Model::place_of_vectors(const Matrix& given, Buffer& buffer, const char* what) {
@@ -111,8 +120,8 @@ void Model::backward_interaction(const Matrix& de, const Progress& progress) {
   // Without a bottom MLP no layer needs the gradient of X.
   const bool needs_dx = !bottom_->activations().empty();
   interaction_->backward(in(buffers_.dz, last_.z.rows, last_.z.cols),
-                         needs_dx ? in(buffers_.dx, last_.x.rows, last_.x.cols) : Matrix(), de,
-                         progress);
+                         needs_dx ? in(buffers_.dx, last_.x.rows, last_.x.cols) : Matrix(),
+                         of_interaction(de), progress);
 }
 
 void Model::backward_bottom(const Progress& progress) {
