@@ -75,7 +75,11 @@ def pool(graph, feature, table):
     missing = graph.node("Less", ids, graph.numbers(0))
     there = graph.node("Cast", graph.node("Not", missing), to=TensorProto.FLOAT)
     rows = graph.node("Gather", table, graph.node("Max", ids, graph.numbers(0)), axis=0)
-    masked = graph.node("Mul", rows, graph.node("Unsqueeze", there, graph.numbers(2)))
+    factors = there
+    if feature.weighted:
+        weights = graph.input(f"weights_of_{feature.name}", TensorProto.FLOAT, ["b", f"ids_of_{feature.name}"])
+        factors = graph.node("Mul", there, weights)
+    masked = graph.node("Mul", rows, graph.node("Unsqueeze", factors, graph.numbers(2)))
     total = graph.node("ReduceSum", masked, graph.numbers(1), keepdims=0)
     if feature.pooling == "sum":
         return total

@@ -20,6 +20,12 @@ int64_t mlp_parameters(int64_t input, const std::vector<int64_t>& widths, bool l
 
 }  // namespace
 
+bool TableConfig::weighted() const {
+  return std::ranges::any_of(features, &FeatureConfig::weights);
+}
+
+bool ModelConfig::weighted() const { return std::ranges::any_of(tables, &TableConfig::weighted); }
+
 int64_t ModelConfig::num_features() const {
   int64_t count = 0;
   for (const TableConfig& table : tables) count += static_cast<int64_t>(table.features.size());
