@@ -74,14 +74,22 @@ def bag(graph, feature):
     ids = graph.input(feature.name, TensorProto.INT64, ["b", f"ids_of_{feature.name}"])
     missing = graph.node("Less", ids, graph.numbers(0))
     there = graph.node("Cast", graph.node("Not", missing), to=TensorProto.FLOAT)
-    return graph.node("Max", ids, graph.numbers(0)), there
+    return graph.node("Max", ids, graph.numbers(0)), factors(graph, feature, there), there
 
 
-def pool(graph, feature, ids_and_there, table):
+def factors(graph, feature, there):
+    """What rows are multiplied by."""
+    if not feature.weighted:
+        return there
+    weights = graph.input(f"weights_of_{feature.name}", TensorProto.FLOAT, ["b", f"ids_of_{feature.name}"])
+    return graph.node("Mul", there, weights)
+
+
+def pool(graph, feature, ids_and_factors, table):
     """Sums or averages the rows of ids that are not -1."""
-    ids, there = ids_and_there
+    ids, factors_of_rows, there = ids_and_factors
     rows = graph.node("Gather", table, ids, axis=0)
-    masked = graph.node("Mul", rows, graph.node("Unsqueeze", there, graph.numbers(2)))
+    masked = graph.node("Mul", rows, graph.node("Unsqueeze", factors_of_rows, graph.numbers(2)))
     total = graph.node("ReduceSum", masked, graph.numbers(1), keepdims=0)
     if feature.pooling == "sum":
         return total

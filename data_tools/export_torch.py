@@ -11,7 +11,7 @@ SOURCE = '''"""A model that was trained by dlrm-train.
     probabilities = model(dense, bags).sigmoid()
 
 dense: float32 [b, {dense}]. bags: for each feature int64 ids [b, hotness], or (ids [n], offsets [b + 1]).
-"""
+{about_weights}"""
 import torch
 from torch.nn import functional
 
@@ -19,7 +19,7 @@ TABLES = {tables}
 
 # The features in the order of their vectors. Each names its table and how a bag's rows are combined.
 FEATURES = {features}
-
+{weighted}
 # [out, in] of each layer.
 BOTTOM = {bottom}
 TOP = {top}
@@ -58,7 +58,7 @@ class Model(torch.nn.Module):
     def pool(self, feature, bag, weight):
         """The pooled rows of a feature, [b, dim]. Those of an empty bag are 0."""
         mode = FEATURES[feature][1]
-        if isinstance(bag, tuple):
+{pool_weighted}        if isinstance(bag, tuple):
             return functional.embedding_bag(bag[0], weight, bag[1], mode=mode, include_last_offset=True)
         return functional.embedding_bag(bag, weight, mode=mode)
 
@@ -66,6 +66,22 @@ class Model(torch.nn.Module):
         """The input of the top layers."""
 {interact}
 '''
+
+ABOUT_WEIGHTS = """\
+For a feature in WEIGHTED (ids, float32 weights), both [b, hotness], or (ids [n], offsets [b + 1], weights [n]).
+"""
+
+WEIGHTED = """
+# The features whose ids have weights, which multiply their rows.
+WEIGHTED = {names}
+"""
+
+POOL_WEIGHTED = """\
+        if feature in WEIGHTED:
+            flat = len(bag) == 3
+            return functional.embedding_bag(bag[0], weight, bag[1] if flat else None, mode=mode,
+                                            per_sample_weights=bag[-1], include_last_offset=flat)
+"""
 
 ACTIVATIONS = {
     "relu": "torch.relu(z)",
@@ -207,7 +223,10 @@ def source(model, weights_name):
     if any(shapes_of_projections):
         project = PROJECT
         init += PROJECT_INIT.format(shapes=shapes_of_projections)
+    weighted = [f.name for f in model.features if f.weighted]
     return SOURCE.format(
+        about_weights=ABOUT_WEIGHTS if weighted else "", pool_weighted=POOL_WEIGHTED if weighted else "",
+        weighted=WEIGHTED.format(names=pprint.pformat(weighted)) if weighted else "",
         project=project, weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
         linear=linear,
         norms=norm_init(model, "bottom") + norm_init(model, "top"),

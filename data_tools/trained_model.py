@@ -27,8 +27,8 @@ class ModelError(Refused):
 class Feature:
     """A bag of ids for each sample, looked up in a table."""
 
-    def __init__(self, name, table, pooling):
-        self.name, self.table, self.pooling = name, table, pooling
+    def __init__(self, name, table, pooling, weighted):
+        self.name, self.table, self.pooling, self.weighted = name, table, pooling, weighted
 
 
 class TrainedModel:
@@ -54,7 +54,8 @@ class TrainedModel:
                 self.tables.append(table["name"] + suffix)
                 for feature in table.get("features") or [table]:
                     pooling = feature.get("pooling", "sum")
-                    self.features.append(Feature(feature["name"] + suffix, self.tables[-1], pooling))
+                    self.features.append(Feature(feature["name"] + suffix, self.tables[-1], pooling,
+                                                 feature.get("weights", False)))
 
     def layers(self, part):
         """The (weight [out, in], bias [out]) of each layer of "bottom" or "top"."""
@@ -88,7 +89,8 @@ class TrainedModel:
             "linear": self.linear,
             "tables": [{"name": name, "rows": self.table(name).shape[0], "dim": self.table(name).shape[1]}
                        for name in self.tables],
-            "features": [{"name": f.name, "table": f.table, "pooling": f.pooling} for f in self.features],
+            "features": [{"name": f.name, "table": f.table, "pooling": f.pooling,
+                          **({"weights": True} if f.weighted else {})} for f in self.features],
         }
 
     def table(self, name):
@@ -99,7 +101,8 @@ class TrainedModel:
         return self.arrays[f"linear/{feature.name}/weight"]
 
     def predict(self, dense, bags):
-        """Probabilities [b]. bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1])."""
+        """Probabilities [b]. bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1]). For a feature
+        whose ids have weights (ids [b, hotness], weights [b, hotness]), or (ids [n], offsets [b + 1], weights [n])."""
         x = self._mlp("bottom", np.asarray(dense, np.float64), activate_last=True)
         e = [self._pool(feature, bags[feature.name], len(x), self.table(feature.table)) for feature in self.features]
         for i, matrix in enumerate(self.projections()):
@@ -129,14 +132,22 @@ class TrainedModel:
         return np.sum(sums, 0)
 
     def _pool(self, feature, bag, samples, table):
+        weights = None
+        if feature.weighted:
+            if not isinstance(bag, tuple):
+                raise ModelError(f"feature {feature.name}: its ids need weights: (ids, weights)")
+            bag, weights = (bag[:2] if len(bag) == 3 else bag[0]), np.asarray(bag[-1], np.float64).reshape(-1)
         ids, offsets = bag if isinstance(bag, tuple) else flat_bags(bag)
+        if weights is not None and len(weights) != len(ids):
+            raise ModelError(f"feature {feature.name}: {len(weights)} weights for {len(ids)} ids")
         if len(offsets) != samples + 1:
             raise ModelError(f"feature {feature.name}: {len(offsets) - 1} bags for {samples} samples")
         if len(ids) and not 0 <= np.min(ids) <= np.max(ids) < len(table):
             raise ModelError(f"feature {feature.name}: an id outside [0, {len(table)})")
         lengths = np.diff(offsets)
         sums = np.zeros((samples, table.shape[1]))
-        np.add.at(sums, np.repeat(np.arange(samples), lengths), table[ids])
+        rows = table[ids] if weights is None else table[ids] * weights[:, None]
+        np.add.at(sums, np.repeat(np.arange(samples), lengths), rows)
         return sums / np.maximum(lengths, 1)[:, None] if feature.pooling == "mean" else sums
 
     def _interact(self, x, e):

@@ -8,6 +8,7 @@
 #include "dlrm/core/process_usage.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/train/local_bags.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/trainer.h"
 
@@ -69,7 +70,7 @@ class Training {
     for (size_t i = 0; i < batches.size(); ++i) {
       for (; routed < batches.size() && tables.in_flight() <= config_.batches_ahead(); ++routed) {
         const Batch& batch = batches[routed];
-        tables.route({batch.local, batch.global_size, batch.ids, batch.offsets});
+        tables.route(bags_of(batch));
       }
       tables.await_ids();
       tables.prepare_ids();

@@ -48,6 +48,7 @@ Samples draw(const ModelConfig& model, int64_t first, int64_t count) {
           samples.ids.push_back(static_cast<int64_t>(number() * static_cast<double>(table.rows)));
         }
         samples.offsets.push_back(static_cast<int64_t>(samples.ids.size()));
+        if (model.weighted()) samples.weights.resize(samples.ids.size(), 1.0f);
       }
     }
   }

@@ -57,6 +57,12 @@ int64_t ModelConfig::linear_features() const {
                        [](const TableConfig& table) { return table.is_linear; });
 }
 
+bool TableConfig::weighted() const {
+  return std::ranges::any_of(features, &FeatureConfig::weights);
+}
+
+bool ModelConfig::weighted() const { return std::ranges::any_of(tables, &TableConfig::weighted); }
+
 int64_t ModelConfig::num_features() const {
   int64_t count = 0;
   for (const TableConfig& table : tables) count += static_cast<int64_t>(table.features.size());

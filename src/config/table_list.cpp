@@ -31,6 +31,7 @@ struct TableEntry {
   Pooling pooling = Pooling::kSum;
   std::vector<FeatureConfig> features;
   double l2 = -1;
+  bool weights = false;
   InitConfig init;
 };
 
@@ -52,6 +53,16 @@ Schema<InitConfig> init_schema() {
   return schema;
 }
 
+/// Refuses weights where rows are not added.
+template <class T>
+void check_pooling(const Node& node, const std::string& path, T& feature) {
+  if (!feature.weights || feature.pooling == Pooling::kSum) return;
+  throw usage_error(
+      "{}: {}.weights needs pooling sum; for a weighted mean, give weights whose sum "
+      "in a bag is 1",
+      place_of(node, "weights").text(), path);
+}
+
 Schema<FeatureConfig> feature_schema() {
   Schema<FeatureConfig> schema;
   schema.key("name", &FeatureConfig::name, name_text(), "the feature's name in the data")
@@ -60,6 +71,11 @@ Schema<FeatureConfig> feature_schema() {
              "ids in a bag; the expected mean if the data has offsets");
   schema.key("pooling", &FeatureConfig::pooling, choice(kPoolingNames),
              "how the rows of a bag are combined");
+  schema
+      .key("weights", &FeatureConfig::weights, boolean(),
+           "each id has a weight in the data, which multiplies its row; with pooling sum")
+      .omit_if([](const FeatureConfig& feature) { return !feature.weights; });
+  schema.then(check_pooling<FeatureConfig>);
   return schema;
 }
 
@@ -121,12 +137,16 @@ Schema<TableEntry> entry_schema() {
       .key("pooling", &TableEntry::pooling, choice(kPoolingNames),
            "pooling of the only feature, if none are listed")
       .omit_if(has_features);
+  schema
+      .key("weights", &TableEntry::weights, boolean(),
+           "weights of the only feature, if none are listed")
+      .omit_if([](const TableEntry& entry) { return has_features(entry) || !entry.weights; });
   schema.key("features", &TableEntry::features, feature_list(), "features that use the table")
       .default_shown("one, of the table's name")
       .omit_if([](const TableEntry& entry) { return !has_features(entry); });
   schema.then([](const Node& node, const std::string& path, TableEntry& entry) {
-    if (!has_features(entry)) return;
-    for (const char* name : {"hotness", "pooling"}) {
+    if (!has_features(entry)) return check_pooling(node, path, entry);
+    for (const char* name : {"hotness", "pooling", "weights"}) {
       const NodePtr value = node.find(name);
       if (!value) continue;
       throw usage_error("{}: {}.{} is set together with features: set it in each feature",
@@ -184,7 +204,7 @@ class Expansion {
     table_names_.claim(table.name, place);
     table.features = entry.features;
     if (table.features.empty()) {
-      table.features.push_back({entry.name, entry.hotness, entry.pooling});
+      table.features.push_back({entry.name, entry.hotness, entry.pooling, entry.weights});
     }
     for (FeatureConfig& feature : table.features) {
       feature.name += suffix;
@@ -200,7 +220,7 @@ class Expansion {
 };
 
 bool is_alike(const FeatureConfig& a, const FeatureConfig& b) {
-  return a.hotness == b.hotness && a.pooling == b.pooling;
+  return a.hotness == b.hotness && a.pooling == b.pooling && a.weights == b.weights;
 }
 
 /// True if `table` is member `i` of the group that began with `entry`, whose names have no suffix.
@@ -224,6 +244,7 @@ void fold_single_feature(TableEntry& entry) {
   if (entry.features.size() != 1 || entry.features[0].name != entry.name) return;
   entry.hotness = entry.features[0].hotness;
   entry.pooling = entry.features[0].pooling;
+  entry.weights = entry.features[0].weights;
   entry.features.clear();
 }
 

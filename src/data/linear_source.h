@@ -21,6 +21,11 @@ class LinearSource final : public BatchSource {
     const size_t ids = batch.ids.size(), bags = batch.offsets.size() - 1;
     batch.ids.resize(2 * ids);
     std::copy_n(batch.ids.begin(), ids, batch.ids.begin() + static_cast<int64_t>(ids));
+    if (!batch.id_weights.empty()) {
+      batch.id_weights.resize(2 * ids);
+      std::copy_n(batch.id_weights.begin(), ids,
+                  batch.id_weights.begin() + static_cast<int64_t>(ids));
+    }
     batch.offsets.resize(2 * bags + 1);
     for (size_t i = 1; i <= bags; ++i) {
       batch.offsets[bags + i] = batch.offsets[i] + static_cast<int64_t>(ids);

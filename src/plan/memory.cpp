@@ -29,6 +29,10 @@ constexpr double kPadding = 16;        // elements
 constexpr double kIdsALongRun = 64;    // at least
 constexpr double kBytesALongRun = 64;  // the run and its list entries
 
+/// More bytes that a CPU and a GPU sort for an id if ids of its table have weights, with the sorted
+/// weights.
+constexpr double kWeightedSort = 36, kGpuWeightedSort = 8;
+
 /// Room for a list of so many ids or bags in cut rows, if its capacity recurs
 /// (embedding/list_capacities.h), and the buffer may have grown by a quarter. Capacities follow the
 /// longest of the first lists, one standard deviation above the mean.
@@ -106,7 +110,10 @@ double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
   const double offsets = bags + real(table.features.size());
   const double runs = 24, sorting = 3 * (key_bytes + 4);
   const double long_run = 4.0 * real(table.dim) + 12.0 * std::ceil(real(table.dim) / 32);
-  return in_flight(config) * (12 * ids + 16 * offsets) + ids * (runs + sorting) +
+  const double weights = ids * weighted_hotness_of(table) / hotness_of(table);  // on host and GPU
+  const double weighted_sort = table.weighted() ? kGpuWeightedSort : 0;
+  return in_flight(config) * (12 * ids + 8 * weights + 16 * offsets) +
+         ids * (runs + sorting + weighted_sort) +
          ids / kIdsALongRun * 1.1 * (long_run + kBytesALongRun);
 }
 
@@ -123,7 +130,9 @@ double cpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
   const double ids = growth * real(samples) * hotness_of(table) * share;
   const double bags =
       growth * real(samples) * expected_vectors(config.routing.mode, table, {0, rows});
-  return in_flight(config) * (16 * ids + 8 * (bags + 1)) + 40 * ids;
+  const double weights = growth * real(samples) * weighted_hotness_of(table) * share;
+  const double sorted = table.weighted() ? kWeightedSort * ids : 0;
+  return in_flight(config) * (16 * ids + 8 * (bags + 1) + 8 * weights) + 40 * ids + sorted;
 }
 
 /// The fp32 copies of x [b, in], w [out, in] and y [b, out] of the products of dense layers.
@@ -341,6 +350,7 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
   double sample = 4.0 * real(config.model.dense_features) + 8.0;  // with label and weight
   for (const TableConfig& table : config.model.tables) {
     sample += 8.0 * (hotness_of(table) + real(table.features.size()));
+    if (config.model.weighted()) sample += 4.0 * hotness_of(table);
   }
   return (config.data.prefetch + 1) * real(local_batch) * sample;
 }

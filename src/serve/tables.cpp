@@ -40,7 +40,8 @@ Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType typ
     table.rows.stride = table_stride(config.dim, table.rows.type);
     if (type == TableType::kInt8) table.int8_row_bytes = int8_row_bytes(config.dim);
     for (const FeatureConfig& feature : config.features) {
-      features_.push_back({tables_.size(), feature.pooling == Pooling::kMean, width_});
+      features_.push_back(
+          {tables_.size(), feature.pooling == Pooling::kMean, feature.weights, width_});
       width_ += config.dim;
     }
     tables_.push_back(std::move(table));
@@ -119,11 +120,16 @@ void Tables::gather(const Samples& samples, int64_t first, int64_t count) {
   ids_.clear();
   offsets_.clear();
   scales_.clear();
+  weights_.clear();
   for (int64_t f = 0; f < inputs_; ++f) {
     offsets_.push_back(static_cast<int64_t>(ids_.size()));
     for (int64_t s = first; s < first + count; ++s) {
       const int64_t* bag = samples.offsets.data() + s * inputs_ + f;
       ids_.insert(ids_.end(), samples.ids.begin() + bag[0], samples.ids.begin() + bag[1]);
+      if (!samples.weights.empty()) {
+        weights_.insert(weights_.end(), samples.weights.begin() + bag[0],
+                        samples.weights.begin() + bag[1]);
+      }
       offsets_.push_back(static_cast<int64_t>(ids_.size()));
       const int64_t length = bag[1] - bag[0];
       scales_.push_back(length > 0 ? 1.0f / static_cast<float>(length) : 0.0f);
@@ -142,12 +148,14 @@ MatrixView<float> Tables::lookup(const Samples& samples, int64_t first, int64_t 
     const int64_t number = static_cast<int64_t>(f) % inputs_;  // the linear part repeats them
     const int64_t* offsets = offsets_.data() + number * (count + 1);
     const float* scale = feature.mean ? scales_.data() + number * count : nullptr;
+    const float* weights = feature.weighted ? weights_.data() : nullptr;
     const MatrixView<float> pooled = e.columns(feature.column, table.rows.width);
     if (table.int8_row_bytes > 0) {
       int8_groups_.push_back({static_cast<const std::byte*>(table.memory.data()),
-                              table.int8_row_bytes, ids_.data(), offsets, count, scale, pooled});
+                              table.int8_row_bytes, ids_.data(), offsets, count, scale, pooled,
+                              weights});
     } else {
-      groups_.push_back({table.rows, ids_.data(), offsets, count, scale, pooled, 0});
+      groups_.push_back({table.rows, ids_.data(), offsets, count, scale, pooled, 0, weights});
     }
   }
   if (!groups_.empty()) ops_.embedding_bag_forward(groups_);

@@ -41,6 +41,7 @@ class Tables {
   struct Feature {
     size_t table = 0;
     bool mean = false;
+    bool weighted = false;
     int64_t column = 0;  // of E
   };
   static TensorShard shard_of(const Table& table);
@@ -59,6 +60,7 @@ class Tables {
   Array<float> e_;
   std::vector<int64_t> ids_, offsets_;  // offsets [inputs, count + 1]
   std::vector<float> scales_;           // [inputs, count]
+  std::vector<float> weights_;          // of ids_, if a feature has some
   std::vector<BagGroup> groups_;
   std::vector<Int8Bags> int8_groups_;
 };

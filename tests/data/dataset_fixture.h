@@ -40,6 +40,7 @@ struct SmallDataset {
   int64_t dense = 2;
   LabelType label = LabelType::kUint8;
   bool weighted = false;
+  bool id_weights = false;  // of the ids of `three` and `bags`: that of sample i is i + k/4
   int64_t rows_one = 50, rows_three = 70, rows_bags = 30;
 
   DatasetLayout layout() const {
@@ -48,9 +49,13 @@ struct SmallDataset {
     layout.label = label;
     layout.weighted = weighted;
     layout.features = {{"one", 1, rows_one, IdType::kInt32},
-                       {"three", 3, rows_three, IdType::kInt64},
-                       {"bags", 0, rows_bags, IdType::kInt32}};
+                       {"three", 3, rows_three, IdType::kInt64, -1, id_weights},
+                       {"bags", 0, rows_bags, IdType::kInt32, -1, id_weights}};
     return layout;
+  }
+
+  static float id_weight(int64_t sample, int64_t k) {
+    return static_cast<float>(sample) + static_cast<float>(k) / 4;
   }
 
   void write(const std::string& path, int64_t block = 7) const {
@@ -62,7 +67,7 @@ struct SmallDataset {
   }
 
   void append(DatasetWriter& writer, int64_t begin, int64_t end) const {
-    std::vector<float> labels, numbers, weights;
+    std::vector<float> labels, numbers, weights, of_three, of_bags;
     std::vector<int32_t> one, bags, lengths;
     std::vector<int64_t> three;
     for (int64_t i = first + begin; i < first + end; ++i) {
@@ -74,6 +79,8 @@ struct SmallDataset {
       one.push_back(static_cast<int32_t>(i % rows_one));
       for (int64_t k = 0; k < 3; ++k) three.push_back((i * 3 + k) % rows_three);
       lengths.push_back(static_cast<int32_t>(i % 4));
+      for (int64_t k = 0; id_weights && k < 3; ++k) of_three.push_back(id_weight(i, k));
+      for (int64_t k = 0; id_weights && k < i % 4; ++k) of_bags.push_back(id_weight(i, k));
       for (int64_t k = 0; k < i % 4; ++k) bags.push_back(static_cast<int32_t>((i + k) % rows_bags));
     }
     DatasetBlock data;
@@ -86,6 +93,8 @@ struct SmallDataset {
     data.bags[1].wide_ids = three;
     data.bags[2].ids = bags;
     data.bags[2].lengths = lengths;
+    data.bags[1].weights = of_three;
+    data.bags[2].weights = of_bags;
     writer.append(data);
   }
 
@@ -98,7 +107,7 @@ struct SmallDataset {
       made.name = made.group = name;
       made.rows = rows;
       made.dim = 4;
-      made.features.push_back({name, hotness, Pooling::kSum});
+      made.features.push_back({name, hotness, Pooling::kSum, id_weights && name != "one"});
       config.model.tables.push_back(made);
     };
     table("bags", rows_bags, 2);

@@ -24,6 +24,8 @@ import trained_model  # noqa: E402
 FEATURES = {"tiny": (3, 1, False), "left": (50, 1, False), "right": (50, 4, True), "mean": (40, 3, True),
             "two_0": (7, 2, False), "two_1": (7, 2, False)}
 
+WEIGHTED = ["right", "two_0", "two_1"]  # whose ids have weights in the data, and in the model "weighted"
+
 CONFIG = """
 model:
   dense_features: 5
@@ -54,6 +56,8 @@ MODELS = {
     "regularised": ["model.layer_norm={bottom: true, top: true}", "model.dropout={bottom: 0.1, top: 0.2}",
                     "model.bottom_mlp=[9, 8, 6]", "model.top_mlp=[12, 7, 1]", "model.activation=gelu"],
     "linear": ["model.linear=true", "model.interaction=fm"],
+    "weighted": ["model.tables.shared.features=[{name: left}, {name: right, hotness: 4, weights: true}]",
+                 "model.tables.two.weights=true"],
     "no_dense": NO_DENSE,
     "no_dense_linear": NO_DENSE + ["model.linear=true", "model.interaction=concat", "model.tables.mean.dtype=bf16"],
     "no_dense_pooled": NO_DENSE + ["model.interaction={type: concat, average_pool: 13}"],
@@ -79,13 +83,17 @@ def make_data(path, width=5):
             else:
                 file[f"sparse/{name}/ids"].attrs["hotness"] = hotness
             bags[name] = (ids, offsets)
-        return file["dense"][()], bags
+        weights = {}
+        for name in WEIGHTED:
+            weights[name] = rng.normal(size=len(bags[name][0])).astype(np.float32)
+            file[f"sparse/{name}/weights"] = weights[name]
+        return file["dense"][()], bags, weights
 
 
-def padded(bag):
+def padded(bag, missing=-1):
     ids, offsets = bag
     lengths = np.diff(offsets)
-    out = np.full((len(lengths), lengths.max()), -1, np.int64)
+    out = np.full((len(lengths), lengths.max()), missing, ids.dtype)
     out[np.arange(lengths.max()) < lengths[:, None]] = ids
     return out
 
@@ -109,7 +117,7 @@ class Exports(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        cls.dense, cls.bags = make_data(cls.path("data.h5"))
+        cls.dense, cls.bags, cls.weights = make_data(cls.path("data.h5"))
         make_data(cls.path("bags.h5"), 0)
         with open(cls.path("config.yaml"), "w", encoding="utf-8") as file:
             file.write(CONFIG)
@@ -138,6 +146,13 @@ class Exports(unittest.TestCase):
     def dense_of(self, name):
         return self.dense[:, :0] if name.startswith("no_dense") else self.dense
 
+    def bags_of(self, name):
+        if name != "weighted":
+            return self.bags
+        bags = {feature: (*self.bags[feature], weights) for feature, weights in self.weights.items()}
+        bags["two_0"] = (self.bags["two_0"][0].reshape(-1, 2), self.weights["two_0"].reshape(-1, 2))
+        return {**self.bags, **bags}
+
     def assert_close(self, name, probabilities):
         self.assertEqual(probabilities.shape, (SAMPLES,))
         self.assertLess(np.abs(probabilities - self.expected[name]).max(), 1e-6)
@@ -146,7 +161,8 @@ class Exports(unittest.TestCase):
     def test_numpy(self):
         for name in MODELS:
             with self.subTest(name):
-                self.assert_close(name, trained_model.load(self.path(name)).predict(self.dense_of(name), self.bags))
+                self.assert_close(name, trained_model.load(self.path(name)).predict(self.dense_of(name),
+                                                                                       self.bags_of(name)))
 
     def test_npz(self):
         for name in MODELS:
@@ -162,10 +178,10 @@ class Exports(unittest.TestCase):
     @unittest.skipUnless(has("torch"), "PyTorch is not installed")
     def test_torch(self):
         import torch
-        bags = {name: tuple(map(torch.from_numpy, bag)) for name, bag in self.bags.items()}
-        bags["tiny"] = bags["tiny"][0][:, None]
         for name in MODELS:
             with self.subTest(name):
+                bags = {feature: tuple(map(torch.from_numpy, bag)) for feature, bag in self.bags_of(name).items()}
+                bags["tiny"] = bags["tiny"][0][:, None]
                 spec = importlib.util.spec_from_file_location(name, self.export(name, "torch", name + ".py"))
                 module = importlib.util.module_from_spec(spec)
                 spec.loader.exec_module(module)
@@ -176,13 +192,16 @@ class Exports(unittest.TestCase):
     @unittest.skipUnless(has("onnx") and has("onnxruntime"), "onnx and onnxruntime are not installed")
     def test_onnx(self):
         import onnxruntime
-        bags = {name: padded(bag) for name, bag in self.bags.items()}
         for name in MODELS:
             with self.subTest(name):
+                bags = {feature: padded(bag) for feature, bag in self.bags.items()}
                 # Into an own folder, so that the file of weights is found there and nowhere else.
                 os.mkdir(self.path("onnx_" + name))
                 path = self.export(name, "onnx", f"onnx_{name}/m.onnx")
                 session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+                if name == "weighted":
+                    for feature, weights in self.weights.items():
+                        bags[f"weights_of_{feature}"] = padded((weights, self.bags[feature][1]), 0)
                 inputs = bags if name.startswith("no_dense") else {"dense": self.dense, **bags}
                 self.assert_close(name, session.run(["probability"], inputs)[0])
                 self.assertEqual(sorted(os.listdir(os.path.dirname(path))), ["m.onnx", "m.onnx.data"])

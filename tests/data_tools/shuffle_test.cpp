@@ -35,6 +35,7 @@ class Shuffled : public ::testing::Test {
   Shuffled() {
     data_.samples = kSamples;
     data_.weighted = true;
+    data_.id_weights = true;
     data_.write(in_, kSamples);
   }
 
@@ -103,6 +104,8 @@ class Shuffled : public ::testing::Test {
       EXPECT_EQ(x.rows, y.rows);
       ASSERT_EQ(x.count, y.count);
       EXPECT_TRUE(equal(x.ids, y.ids, x.count * bytes_of(x.type))) << x.name;
+      ASSERT_EQ(x.weighted, y.weighted);
+      EXPECT_TRUE(equal(x.weights, y.weights, x.weighted ? x.count * 4 : 0)) << x.name;
       EXPECT_EQ(x.offsets != nullptr, y.offsets != nullptr);
       if (x.offsets == nullptr) continue;
       EXPECT_TRUE(equal(x.offsets, y.offsets, one.samples() * 8 + 8)) << x.name;

@@ -22,7 +22,8 @@ STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
 MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
-          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm"]
+          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot"]
+WEIGHTED = ["a", "c"]  # whose ids have weights in weighted_dot
 ACTIVATIONS = {
     "relu": torch.relu,
     "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
@@ -49,6 +50,9 @@ def make_data(path):
             f[f"sparse/{k}/ids"] = ids[k].reshape(-1)
             f[f"sparse/{k}/ids"].attrs["rows"] = ROWS[k]
             f[f"sparse/{k}/ids"].attrs["hotness"] = HOT[k]
+        weights = np.random.default_rng(21)
+        for k in WEIGHTED:
+            f[f"sparse/{k}/weights"] = weights.normal(size=n * HOT[k]).astype(np.float32)
 
 
 def config_path(model):
@@ -82,9 +86,15 @@ def mlp(w, part, x, act, also_last):
     return x
 
 
-def forward(model, w, dense, ids, act):
+def pooled(w, kind, ids, weights):
+    """The pooled rows of each feature. Table b pools by the mean, the others by the sum."""
+    return [torch.nn.functional.embedding_bag(ids[k], w[f"{kind}/{k}/weight"], mode="mean" if k == "b" else "sum",
+                                              per_sample_weights=weights.get(k)) for k in ROWS]
+
+
+def forward(model, w, dense, ids, weights, act):
     x = mlp(w, "bottom", dense, act, True)
-    e = pooled(w, "tables", ids)
+    e = pooled(w, "tables", ids, weights if model.startswith("weighted") else {})
     if model.endswith("dot"):
         t = torch.stack([x] + e, 1)
         products = t @ t.transpose(1, 2)
@@ -103,14 +113,8 @@ def forward(model, w, dense, ids, act):
             z = x0 * (low @ w[f"cross/{i}/u"].T + w[f"cross/{i}/bias"]) + z
     logit = mlp(w, "top", z, act, False)
     if "linear_dense/weight" in w:
-        logit = logit + sum(pooled(w, "linear", ids)) + dense @ w["linear_dense/weight"].T
+        logit = logit + sum(pooled(w, "linear", ids, {})) + dense @ w["linear_dense/weight"].T
     return logit[:, 0]
-
-
-def pooled(w, kind, ids):
-    """The pooled rows of each feature. Table b pools by the mean, the others by the sum."""
-    rows = [w[f"{kind}/{k}/weight"][ids[k]] for k in ROWS]
-    return [v.mean(1) if k == "b" else v.sum(1) for k, v in zip(ROWS, rows)]
 
 
 class Ftrl(torch.optim.Optimizer):
@@ -193,9 +197,11 @@ def train(model, weights, activation=None):
         label = torch.tensor(f["label"][()].astype(np.float64))
         dense = torch.tensor(f["dense"][()].astype(np.float64))
         ids = {k: torch.tensor(f[f"sparse/{k}/ids"][()].reshape(n, -1).astype(np.int64)) for k in ROWS}
+        of_ids = {k: torch.tensor(f[f"sparse/{k}/weights"][()].reshape(n, -1).astype(np.float64)) for k in WEIGHTED}
     for begin in range(0, n, BATCH):
         part = slice(begin, min(begin + BATCH, n))
-        logits = forward(model, weights, dense[part], {k: v[part] for k, v in ids.items()}, act)
+        logits = forward(model, weights, dense[part], {k: v[part] for k, v in ids.items()},
+                         {k: v[part] for k, v in of_ids.items()}, act)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, label[part])
         for optimizer in of_model:
             optimizer.zero_grad()

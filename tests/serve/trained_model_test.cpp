@@ -53,6 +53,13 @@ const Variant kVariants[] = {
      [](RunConfig& c) {
        c.model.interaction = CrossConfig{2, 3};
      }},
+    {"weighted",
+     [](RunConfig& c) {
+       for (TableConfig& table : c.model.tables) {
+         for (FeatureConfig& feature : table.features) feature.pooling = Pooling::kSum;
+         table.features[0].weights = true;
+       }
+     }},
     {"fm", [](RunConfig& c) { c.model.interaction = FmConfig(); }},
     {"no_bottom",
      [](RunConfig& c) {

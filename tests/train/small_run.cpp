@@ -41,6 +41,7 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
     batch.labels.push_back(draw(2, s, 0) % 3 == 0 ? 1.0f : 0.0f);
   }
   batch.offsets = {0};
+  const bool weighted = config.model.weighted();
   uint64_t feature = 100;
   for (const TableConfig& table : config.model.tables) {
     if (table.is_linear) continue;
@@ -53,6 +54,8 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
           // A frequent row, the bounds, and random rows.
           const int64_t id = r % 4 == 0 ? 0 : r % 7 == 0 ? table.rows - 1 : r % table.rows;
           batch.ids.push_back(id);
+          if (!weighted) continue;
+          batch.id_weights.push_back(f.weights ? static_cast<float>(r % 64) / 32 - 0.5f : 1.0f);
         }
         batch.offsets.push_back(static_cast<int64_t>(batch.ids.size()));
       }

@@ -54,8 +54,8 @@ std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int rank
 void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
                   double weight_tolerance);
 
-/// Batch t of a rank, with bags of any length including 0, generated from (t, sample) alone. Each
-/// third batch is a partial one.
+/// Batch t of a rank, with bags of any length including 0, and weights of ids if the model has
+/// them, generated from (t, sample) alone. Each third batch is a partial one.
 Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world);
 
 /// A model of unusual shapes: a table of one row, one with fewer columns than ranks, a shared one,

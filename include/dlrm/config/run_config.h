@@ -34,6 +34,7 @@ struct FeatureConfig {
   std::string name;
   int64_t hotness = 1;  ///< ids in a bag: exact, or the expected mean if the data has offsets
   Pooling pooling = Pooling::kSum;
+  bool weights = false;  ///< each id has a weight, by which its row is multiplied; kSum only
 
   bool operator==(const FeatureConfig&) const = default;
 };
@@ -62,6 +63,8 @@ struct TableConfig {
   RowInit row_init() const;
   /// In a checkpoint: /tables/<name>, or /linear/<feature>, the name of such a table.
   std::string path() const { return (is_linear ? "/" : "/tables/") + name; }
+
+  bool weighted() const;  ///< ids of a feature have weights
 
   bool operator==(const TableConfig&) const = default;
 };
@@ -107,6 +110,7 @@ struct ModelConfig {
   int64_t interaction_width() const;             ///< width of the top MLP's input
   int64_t dense_parameters() const;              ///< of both MLPs and the interaction
   double lookups_per_sample() const;             ///< sum of the features' hotness
+  bool weighted() const;                         ///< ids of a feature have weights
 
   bool operator==(const ModelConfig&) const = default;
 };

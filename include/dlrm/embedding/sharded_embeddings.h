@@ -23,6 +23,7 @@ struct LocalBags {
   View<const int64_t> ids;      ///< feature-major (tables in order, features in order), then sample
   View<const int64_t> offsets;  ///< [features·b + 1] into ids, from any first id
   int64_t content = 0;          ///< bags of one number, unless it is 0, are the same
+  View<const float> weights = {};  ///< of `ids`, if a feature has weights; read for its ids only
 };
 
 /// See ShardedEmbeddings::pack().

@@ -18,6 +18,7 @@ struct Runs {
   const int64_t* rows = nullptr;
   const int64_t* starts = nullptr;
   const Occurrence* occurrences = nullptr;
+  const float* weights = nullptr;  ///< of the occurrences; null if all are 1
   const BagGradient* gradients = nullptr;
   DType type = DType::kFloat32;  ///< of the gradients
   int64_t last = 0;              ///< number of the last occurrence
