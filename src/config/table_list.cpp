@@ -31,8 +31,8 @@ struct TableEntry {
   Pooling pooling = Pooling::kSum;
   std::vector<FeatureConfig> features;
   double l2 = -1;
-  bool weights = false;
   InitConfig init;
+  bool weights = false;
 };
 
 Schema<InitConfig> init_schema() {
