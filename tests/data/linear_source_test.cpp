@@ -16,7 +16,7 @@ model:
   interaction: concat
   linear: {}
   tables:
-    - {{name: a, rows: 90, features: [{{name: b}}, {{name: c, hotness: 3}}]}}
+    - {{name: a, rows: 90, features: [{{name: b}}, {{name: c, hotness: 3, weights: true}}]}}
     - {{name: d, rows: 7}}
 data: {{source: {}, synthetic: {{samples: 25}}}}
 train: {{global_batch_size: 10}}
@@ -45,6 +45,10 @@ TEST(LinearPart, ItsBagsAreThoseOfTheFeaturesOnceMore) {
           EXPECT_EQ(got.offsets[i], want.offsets[i]);
           EXPECT_EQ(got.offsets[bags + i], want.offsets[i] + static_cast<int64_t>(ids));
         }
+        ASSERT_EQ(want.id_weights.size(), ids);
+        std::vector<float> twice = want.id_weights;
+        twice.insert(twice.end(), want.id_weights.begin(), want.id_weights.end());
+        EXPECT_EQ(got.id_weights, twice);
         EXPECT_EQ(got.dense, want.dense);
         EXPECT_EQ(got.labels, want.labels);
       }

@@ -20,6 +20,8 @@ namespace {
 void repeat_bags(Batch& batch) {
   const std::vector<int64_t> ids = batch.ids, offsets = batch.offsets;
   batch.ids.insert(batch.ids.end(), ids.begin(), ids.end());
+  const std::vector<float> weights = batch.id_weights;
+  batch.id_weights.insert(batch.id_weights.end(), weights.begin(), weights.end());
   for (size_t i = 1; i < offsets.size(); ++i) batch.offsets.push_back(offsets.back() + offsets[i]);
 }
 

@@ -38,6 +38,17 @@ TEST(WeightedIds, OnAnyNumberOfRanksTrainToTheWeightsOfTheReference) {
   EXPECT_NE(train_on_threads(plain, 1, 5).losses, reference.losses);
 }
 
+TEST(WeightedIds, WeightTheLinearPartToo) {
+  const RunConfig config = with_linear(weighted_model(Strategy::kAuto));
+  const Trained reference = train_on_threads(config, 1, 5, true);
+  expect_alike(train_on_threads(config, 3, 5), reference, 1e-5, 1e-4);
+  RunConfig half = config;
+  for (TableConfig& table : half.model.tables) {
+    if (table.is_linear) table.features[0].weights = false;
+  }
+  EXPECT_NE(train_on_threads(half, 1, 5, true).losses, reference.losses);
+}
+
 TEST(WeightedIds, OfCachedRowsAndOfAResumedRunGiveTheSameBits) {
   for (const Strategy strategy : {Strategy::kAuto, Strategy::kRow}) {
     RunConfig config = weighted_model(strategy);
