@@ -86,4 +86,8 @@ std::vector<OptimizerPair> optimizer_pairs();
 /// The interactions that odd_model() could use but does not.
 std::vector<InteractionConfig> other_interactions();
 
+/// Expects that each of gpus() trains to the weights of a CPU, on one rank and on three, and that
+/// recorded steps give the same bits.
+void expect_gpus_train_as_a_cpu(RunConfig config, int64_t steps);
+
 }  // namespace dlrm
