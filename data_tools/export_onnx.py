@@ -69,13 +69,27 @@ def mlp(graph, model, name, x, activate_last):
     return x
 
 
-def pool(graph, feature, table):
-    """Sums or averages the rows of ids that are not -1."""
+def bag(graph, feature):
+    """The ids of a feature with 0 for -1, and a 1 for each that is not -1, otherwise 0."""
     ids = graph.input(feature.name, TensorProto.INT64, ["b", f"ids_of_{feature.name}"])
     missing = graph.node("Less", ids, graph.numbers(0))
     there = graph.node("Cast", graph.node("Not", missing), to=TensorProto.FLOAT)
-    rows = graph.node("Gather", table, graph.node("Max", ids, graph.numbers(0)), axis=0)
-    masked = graph.node("Mul", rows, graph.node("Unsqueeze", there, graph.numbers(2)))
+    return graph.node("Max", ids, graph.numbers(0)), factors(graph, feature, there), there
+
+
+def factors(graph, feature, there):
+    """What rows are multiplied by."""
+    if not feature.weighted:
+        return there
+    weights = graph.input(f"weights_of_{feature.name}", TensorProto.FLOAT, ["b", f"ids_of_{feature.name}"])
+    return graph.node("Mul", there, weights)
+
+
+def pool(graph, feature, ids_and_factors, table):
+    """Sums or averages the rows of ids that are not -1."""
+    ids, factors_of_rows, there = ids_and_factors
+    rows = graph.node("Gather", table, ids, axis=0)
+    masked = graph.node("Mul", rows, graph.node("Unsqueeze", factors_of_rows, graph.numbers(2)))
     total = graph.node("ReduceSum", masked, graph.numbers(1), keepdims=0)
     if feature.pooling == "sum":
         return total
@@ -130,6 +144,18 @@ def concat(graph, model, x, e):
 INTERACTIONS = {"dot": dot, "fm": fm, "cross": cross, "concat": concat}
 
 
+def linear(graph, model, bags):
+    """What the weights of ids and of dense features add to each logit."""
+    parts = []
+    for feature, ids in zip(model.features, bags):
+        weights = graph.constant(f"linear/{feature.name}", model.linear_weights(feature))
+        parts.append(pool(graph, feature, ids, weights))
+    if model.dense_features:
+        weights = graph.constant("linear_dense", model.arrays["linear_dense/weight"])
+        parts.append(graph.node("Gemm", "dense", weights, transB=1))
+    return graph.node("Sum", *parts)
+
+
 def make(model):
     graph = Graph()
     x = []  # X, unless the model has no dense features
@@ -137,15 +163,20 @@ def make(model):
     if model.dense_features:
         dense = graph.input("dense", TensorProto.FLOAT, ["b", model.dense_features])
         x = [mlp(graph, model, "mlp/bottom", dense, activate_last=True)]
-    e = [pool(graph, feature, tables[feature.table]) for feature in model.features]
+    bags = [bag(graph, feature) for feature in model.features]
+    e = [pool(graph, feature, ids, tables[feature.table]) for feature, ids in zip(model.features, bags)]
     for i, matrix in enumerate(model.projections()):
         if matrix is not None:
             name = f"projection/{model.features[i].name}"
             e[i] = graph.node("Gemm", e[i], graph.constant(name, matrix), transB=1)
     z = INTERACTIONS[model.interaction["type"]](graph, model, x, e)
+    wide = linear(graph, model, bags) if model.linear else None
     outputs = []
     for name, tower in zip([f"probability_{task}" for task in model.tasks] or ["probability"], model.towers()):
-        flat = graph.node("Reshape", mlp(graph, model, tower, z, activate_last=False), graph.numbers(-1))
+        logits = mlp(graph, model, tower, z, activate_last=False)
+        if wide:
+            logits = graph.node("Add", logits, wide)
+        flat = graph.node("Reshape", logits, graph.numbers(-1))
         graph.nodes.append(helper.make_node("Sigmoid", [flat], [name]))
         outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b"]))
     whole = helper.make_graph(graph.nodes, "dlrm", graph.inputs, outputs, graph.weights)

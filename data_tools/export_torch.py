@@ -11,7 +11,7 @@ SOURCE = '''"""A model that was trained by dlrm-train.
     probabilities = model(dense, bags){one}.sigmoid()
 
 dense: float32 [b, {dense}]. bags: for each feature int64 ids [b, hotness], or (ids [n], offsets [b + 1]).
-"""
+{about_weights}"""
 import torch
 from torch.nn import functional
 
@@ -19,7 +19,7 @@ TABLES = {tables}
 
 # The features in the order of their vectors. Each names its table and how a bag's rows are combined.
 FEATURES = {features}
-
+{weighted}
 # [out, in] of each layer.
 BOTTOM = {bottom}
 {top}
@@ -46,15 +46,17 @@ class Model(torch.nn.Module):
         """{returns}"""
         x = dense
 {bottom_layers}
-        e = [self.pool(feature, bags[feature]) for feature in FEATURES]{project}
+        e = [self.pool(feature, bags[feature], self.table(feature)) for feature in FEATURES]{project}
         z = self.interact(x, e)
 {top_layers}
+{linear}
+    def table(self, feature):
+        return self.tables[list(TABLES).index(FEATURES[feature][0])]
 
-    def pool(self, feature, bag):
-        """The pooled vectors of a feature, [b, dim]. That of an empty bag is 0."""
-        table, mode = FEATURES[feature]
-        weight = self.tables[list(TABLES).index(table)]
-        if isinstance(bag, tuple):
+    def pool(self, feature, bag, weight):
+        """The pooled rows of a feature, [b, dim]. Those of an empty bag are 0."""
+        mode = FEATURES[feature][1]
+{pool_weighted}        if isinstance(bag, tuple):
             return functional.embedding_bag(bag[0], weight, bag[1], mode=mode, include_last_offset=True)
         return functional.embedding_bag(bag, weight, mode=mode)
 
@@ -62,6 +64,22 @@ class Model(torch.nn.Module):
         """The input of the {top_name}."""
 {interact}
 '''
+
+ABOUT_WEIGHTS = """\
+For a feature in WEIGHTED (ids, float32 weights), both [b, hotness], or (ids [n], offsets [b + 1], weights [n]).
+"""
+
+WEIGHTED = """
+# The features whose ids have weights, which multiply their rows.
+WEIGHTED = {names}
+"""
+
+POOL_WEIGHTED = """\
+        if feature in WEIGHTED:
+            flat = len(bag) == 3
+            return functional.embedding_bag(bag[0], weight, bag[1] if flat else None, mode=mode,
+                                            per_sample_weights=bag[-1], include_last_offset=flat)
+"""
 
 ACTIVATIONS = {
     "relu": "torch.relu(z)",
@@ -129,7 +147,7 @@ self.top = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in TOP)
 """
 
 TOP_RETURN = """
-return self.top[-1](z)[:, 0]
+return self.top[-1](z)[:, 0]{linear}
 """
 
 TOWERS_INIT = """
@@ -143,12 +161,12 @@ TOWERS_NORM_INIT = """
             for sizes in TOWERS.values())"""
 
 TOWERS_FORWARD = """
-logits = {{}}
+logits = {{}}{wide}
 for t, task in enumerate(TOWERS):
     y = z
     for i, layer in enumerate(self.towers[t][:-1]):
         y = activation({layer})
-    logits[task] = self.towers[t][-1](y)[:, 0]
+    logits[task] = self.towers[t][-1](y)[:, 0]{linear}
 return logits
 """
 
@@ -156,6 +174,19 @@ return logits
 NORM_INIT = '''
         norms = [torch.nn.LayerNorm(out, eps={eps}) for out, _ in {sizes}[:-1]] + [torch.nn.Identity()]
         self.{part}_norms = torch.nn.ModuleList(norms)'''
+
+LINEAR = '''
+    def linear_part(self, dense, bags):
+        """What weights of ids{and_dense} add to each logit, [b]."""
+        pooled = [self.pool(feature, bags[feature], weight) for feature, weight in zip(FEATURES, self.linear)]
+        return sum(pooled{dense})[:, 0]
+'''
+
+LINEAR_INIT = '''
+        self.linear = torch.nn.ParameterList(torch.empty(TABLES[table][0], 1) for table, _ in FEATURES.values())'''
+
+LINEAR_DENSE_INIT = '''
+        self.linear_dense = torch.nn.Linear({dense}, 1, bias=False)'''
 
 POOLED = '''
 # Averages of {window} columns each. The first and the last window may have fewer.
@@ -198,9 +229,10 @@ def shapes(model, mlp):
 
 def top_mlp(model):
     """The parts of the source that are about the top MLP."""
+    linear = " + self.linear_part(dense, bags)" if model.linear else ""
     return {"one": "", "returns": "The logit of each sample, [b].", "top_name": "top layers",
             "top": "TOP = " + pprint.pformat(shapes(model, "mlp/top")), "top_init": indented(TOP_INIT),
-            "top_layers": layer_loop(model, "top", "[:-1]", "z") + "\n" + indented(TOP_RETURN),
+            "top_layers": layer_loop(model, "top", "[:-1]", "z") + "\n" + indented(TOP_RETURN.format(linear=linear)),
             "norms": norm_init(model, "bottom") + norm_init(model, "top")}
 
 
@@ -210,9 +242,11 @@ def towers(model):
     normed = any(norm for tower in model.towers() for norm in model.norms(tower))
     layer = "self.towers_norms[t][i](layer(y))" if normed else "layer(y)"
     norms = TOWERS_NORM_INIT.format(eps=trained_model.LAYER_NORM_EPS) if normed else ""
+    wide = "\nwide = self.linear_part(dense, bags)" if model.linear else ""
+    forward = TOWERS_FORWARD.format(layer=layer, wide=wide, linear=" + wide" if model.linear else "")
     return {"one": f"[{model.tasks[0]!r}]".replace("'", '"'), "returns": "The logits of each task, [b], by its name.",
             "top_name": "towers", "top": "TOWERS = " + pprint.pformat(sizes, sort_dicts=False),
-            "top_init": indented(TOWERS_INIT), "top_layers": indented(TOWERS_FORWARD.format(layer=layer)),
+            "top_init": indented(TOWERS_INIT), "top_layers": indented(forward),
             "norms": norm_init(model, "bottom") + norms}
 
 
@@ -229,6 +263,14 @@ def source(model, weights_name):
         else:
             init = CROSS_INIT
         init = init.format(n=first[0].shape[1], rank=first[0].shape[0], layers=len(layers))
+    linear = ""
+    if model.linear:
+        init += LINEAR_INIT
+        if model.dense_features:
+            init += LINEAR_DENSE_INIT.format(dense=model.dense_features)
+            linear = LINEAR.format(and_dense=" and of dense features", dense=", self.linear_dense(dense)")
+        else:
+            linear = LINEAR.format(and_dense="", dense="")
     if model.dense_features == 0:
         code = code.replace("torch.stack([x] + e, 1)", "torch.stack(e, 1)")
     shapes_of_projections = [matrix is not None and matrix.shape for matrix in model.projections()]
@@ -236,8 +278,12 @@ def source(model, weights_name):
     if any(shapes_of_projections):
         project = PROJECT
         init += PROJECT_INIT.format(shapes=shapes_of_projections)
+    weighted = [f.name for f in model.features if f.weighted]
     return SOURCE.format(
+        about_weights=ABOUT_WEIGHTS if weighted else "", pool_weighted=POOL_WEIGHTED if weighted else "",
+        weighted=WEIGHTED.format(names=pprint.pformat(weighted)) if weighted else "",
         project=project, weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
+        linear=linear,
         bottom_layers=layer_loop(model, "bottom", "", "x"), **(towers(model) if model.tasks else top_mlp(model)),
         tables=pprint.pformat({name: model.table(name).shape for name in model.tables}, sort_dicts=False),
         features=pprint.pformat({f.name: (f.table, f.pooling) for f in model.features}, sort_dicts=False),
@@ -263,5 +309,9 @@ def save_weights(model, path):
         names = ["cross_v", "cross_u"] if len(matrices) == 2 else ["cross_w"]
         state.update({f"{name}.{i}.weight": matrix for name, matrix in zip(names, matrices)})
         state[f"{names[-1]}.{i}.bias"] = bias
+    if model.linear:
+        state.update({f"linear.{i}": model.linear_weights(feature) for i, feature in enumerate(model.features)})
+        if model.dense_features:
+            state["linear_dense.weight"] = model.arrays["linear_dense/weight"]
     with open(path, "wb") as file:
         torch.save({name: torch.from_numpy(array) for name, array in state.items()}, file)

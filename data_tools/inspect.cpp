@@ -126,6 +126,17 @@ class BagScan {
     }
     out_.largest_id = std::max(out_.largest_id, id);
     if (!counts_.empty()) ++counts_[static_cast<size_t>(id)];
+    if (feature.weighted) add_weight(file, feature, i, element<float>(feature.weights, k));
+  }
+
+  void add_weight(const DatasetFile& file, const MappedFeature& feature, int64_t i, float weight) {
+    if (!std::isfinite(weight)) {
+      throw usage_error("{}, feature {}: weight {} of an id is not a finite number",
+                        record(file, i), feature.name, weight);
+    }
+    out_.weight_min = std::min(out_.weight_min, weight);
+    out_.weight_max = std::max(out_.weight_max, weight);
+    out_.weight_mean += static_cast<double>(weight);
   }
 
   FeatureStatistics& out_;
@@ -148,12 +159,16 @@ FeatureStatistics inspect_feature(const Dataset& dataset, const std::string& nam
   FeatureStatistics out;
   out.name = name;
   out.rows = dataset.rows(name);
+  out.weight_min = std::numeric_limits<float>::infinity();
+  out.weight_max = -std::numeric_limits<float>::infinity();
   std::vector<uint32_t> counts(out.rows <= kCountedRows ? static_cast<size_t>(out.rows) : 0);
   for (const auto& file : dataset.files()) {
     const MappedFeature& feature = *file->find(name);
     out.hotness = feature.hotness;
+    out.weighted = feature.weighted;
     BagScan(out, counts).scan(*file, feature);
   }
+  if (out.ids > 0) out.weight_mean /= static_cast<double>(out.ids);
   count_distinct(counts, out);
   return out;
 }
@@ -268,6 +283,11 @@ std::string describe_inspection(const Inspection& in) {
                         f.name, f.rows, mean, f.longest_bag, f.empty_bags, f.largest_id,
                         f.distinct < 0 ? "not counted" : std::to_string(f.distinct), f.top_share,
                         f.top_hundred);
+  }
+  for (const FeatureStatistics& f : in.features) {
+    if (!f.weighted || f.ids == 0) continue;
+    text += fmt::format("weights of {:<16} min {:<12g} max {:<12g} mean {:g}\n", f.name,
+                        f.weight_min, f.weight_max, f.weight_mean);
   }
   return text + "good\n";
 }

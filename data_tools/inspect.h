@@ -13,10 +13,13 @@ struct FeatureStatistics {
   int64_t hotness = 0;  ///< 0: with offsets
   int64_t longest_bag = 0;
   int64_t empty_bags = 0;
-  int64_t largest_id = -1;  ///< -1: no id
-  int64_t distinct = -1;    ///< number of ids that occur; -1: too many rows to count
-  double top_share = 0;     ///< share of the most frequent id in all ids
-  double top_hundred = 0;   ///< share of the hundred most frequent ids in all ids
+  int64_t largest_id = -1;               ///< -1: no id
+  int64_t distinct = -1;                 ///< number of ids that occur; -1: too many rows to count
+  double top_share = 0;                  ///< share of the most frequent id in all ids
+  double top_hundred = 0;                ///< share of the hundred most frequent ids in all ids
+  bool weighted = false;                 ///< ids have weights
+  float weight_min = 0, weight_max = 0;  ///< if there are any
+  double weight_mean = 0;
 };
 
 /// Statistics of one of several labels over the samples that have it.
@@ -42,8 +45,8 @@ struct Inspection {
 };
 
 /// Reads and checks the whole dataset: structure, labels in [0, 1] (or NaN, of several), finite
-/// weights of at least 0, finite dense values, offsets that do not fall, ids in range. The first
-/// defect is a usage_error naming file, record (counted from 0) and column.
+/// weights of at least 0, finite weights of ids, finite dense values, offsets that do not fall, ids
+/// in range. The first defect is a usage_error naming file, record (counted from 0) and column.
 Inspection inspect_dataset(const std::string& path);
 
 /// The report that the program prints.

@@ -42,6 +42,11 @@ void spread(const std::byte* column, size_t width, size_t count, std::byte** at)
   }
 }
 
+/// Bytes of an id with its weight.
+size_t bytes_of_id(const FeatureColumn& feature) {
+  return static_cast<size_t>(bytes_of(feature.ids)) + (feature.weighted ? sizeof(float) : 0);
+}
+
 template <class T>
 const std::byte* bytes_at(const T* values) {
   return reinterpret_cast<const std::byte*>(values);
@@ -72,7 +77,7 @@ DatasetBlock DecodedBlock::view() const {
   block.weights = weights;
   block.dense = dense;
   for (const Bags& feature : bags) {
-    block.bags.push_back({feature.ids, feature.wide_ids, feature.lengths});
+    block.bags.push_back({feature.ids, feature.wide_ids, feature.lengths, feature.weights});
   }
   return block;
 }
@@ -91,8 +96,9 @@ SampleCodec::SampleCodec(const Dataset& dataset) {
     const MappedFeature& feature = first.features()[f];
     FeatureColumn column{feature.name, feature.hotness, dataset.rows(feature.name), feature.type};
     column.count = 0;
+    column.weighted = feature.weighted;
     for (const auto& file : dataset.files()) column.count += file->features()[f].count;
-    const int64_t width = bytes_of(feature.type);
+    const auto width = static_cast<int64_t>(bytes_of_id(column));
     fixed_bytes_ += static_cast<size_t>(feature.offsets ? 4 : width * feature.hotness);
     if (feature.offsets) total_bytes_ += column.count * width;
     varies_ |= feature.offsets != nullptr;
@@ -116,8 +122,8 @@ void SampleCodec::measure(const DatasetFile& file, Range samples, EncodedSamples
             "within {} ids",
             file.path(), i, feature.name, begin, end, feature.count);
       }
-      out.starts[static_cast<size_t>(i - samples.begin) + 1] +=
-          static_cast<size_t>((end - begin) * bytes_of(feature.type));
+      out.starts[static_cast<size_t>(i - samples.begin) + 1] += static_cast<size_t>(
+          (end - begin) * (bytes_of(feature.type) + (feature.weighted ? 4 : 0)));
       begin = end;
     }
   }
@@ -142,6 +148,10 @@ void SampleCodec::encode(const DatasetFile& file, Range samples, EncodedSamples&
       if (!feature.offsets) {
         const int64_t bag = width * feature.hotness;
         spread(feature.ids + from * bag, static_cast<size_t>(bag), n, at.data());
+        const int64_t weights = 4 * feature.hotness;
+        if (feature.weighted) {
+          spread(feature.weights + from * weights, static_cast<size_t>(weights), n, at.data());
+        }
         continue;
       }
       for (size_t i = 0; i < n; ++i) {
@@ -152,6 +162,10 @@ void SampleCodec::encode(const DatasetFile& file, Range samples, EncodedSamples&
         std::memcpy(at[i], &length, 4);
         if (bytes > 0) std::memcpy(at[i] + 4, feature.ids + begin * width, bytes);
         at[i] += 4 + bytes;
+        if (!feature.weighted || bytes == 0) continue;
+        const auto weights = static_cast<size_t>(4 * (end - begin));
+        std::memcpy(at[i], feature.weights + begin * 4, weights);
+        at[i] += weights;
       }
     }
   }
@@ -169,7 +183,7 @@ size_t SampleCodec::size_at(const std::byte* sample, const std::byte* end) const
       length = take<int32_t>(at);
       size += 4;
     }
-    const auto width = static_cast<size_t>(bytes_of(feature.ids));
+    const size_t width = bytes_of_id(feature);
     if (length < 0 || static_cast<size_t>(length) > (room - size) / width) return 0;
     size += static_cast<size_t>(length) * width;
   }
@@ -188,22 +202,28 @@ void SampleCodec::request(const std::byte* sample) const {
 
 template <class Id>
 void SampleCodec::decode_bags(size_t feature, const std::byte** at, size_t count,
-                              std::vector<Id>& ids, std::vector<int32_t>& lengths) const {
+                              std::vector<Id>& ids, DecodedBlock::Bags& bags) const {
   const int64_t hotness = layout_.features[feature].hotness;
+  const bool weighted = layout_.features[feature].weighted;
   if (hotness == 1) {
     const size_t old = ids.size();
     ids.resize(old + count);
     for (size_t i = 0; i < count; ++i) ids[old + i] = take<Id>(at[i]);
+    for (size_t i = 0; weighted && i < count; ++i) bags.weights.push_back(take<float>(at[i]));
     return;
   }
   for (size_t i = 0; i < count; ++i) {
     const int64_t length = hotness > 0 ? hotness : take<int32_t>(at[i]);
-    if (hotness == 0) lengths.push_back(static_cast<int32_t>(length));
+    if (hotness == 0) bags.lengths.push_back(static_cast<int32_t>(length));
     if (length == 0) continue;
     const size_t old = ids.size();
     ids.resize(old + static_cast<size_t>(length));
     std::memcpy(ids.data() + old, at[i], static_cast<size_t>(length) * sizeof(Id));
     at[i] += static_cast<size_t>(length) * sizeof(Id);
+    if (!weighted) continue;
+    bags.weights.resize(old + static_cast<size_t>(length));
+    std::memcpy(bags.weights.data() + old, at[i], static_cast<size_t>(length) * 4);
+    at[i] += static_cast<size_t>(length) * 4;
   }
 }
 
@@ -219,6 +239,7 @@ void SampleCodec::decode(const std::byte* const* begin, size_t count, DecodedBlo
     bags.ids.clear();
     bags.wide_ids.clear();
     bags.lengths.clear();
+    bags.weights.clear();
   }
   std::array<const std::byte*, kTile> at;
   for (size_t from = 0; from < count; from += kTile) {
@@ -239,9 +260,9 @@ void SampleCodec::decode(const std::byte* const* begin, size_t count, DecodedBlo
     for (size_t f = 0; f < out.bags.size(); ++f) {
       DecodedBlock::Bags& bags = out.bags[f];
       if (layout_.features[f].ids == IdType::kInt32) {
-        decode_bags(f, at.data(), n, bags.ids, bags.lengths);
+        decode_bags(f, at.data(), n, bags.ids, bags);
       } else {
-        decode_bags(f, at.data(), n, bags.wide_ids, bags.lengths);
+        decode_bags(f, at.data(), n, bags.wide_ids, bags);
       }
     }
   }
@@ -254,7 +275,7 @@ void SampleCodec::measure(const DecodedBlock& block, size_t from, EncodedSamples
     for (size_t f = 0; varies_ && f < block.bags.size(); ++f) {
       if (layout_.features[f].hotness > 0) continue;
       const auto length = static_cast<size_t>(block.bags[f].lengths[from + i - 1]);
-      bytes += length * static_cast<size_t>(bytes_of(layout_.features[f].ids));
+      bytes += length * bytes_of_id(layout_.features[f]);
     }
     tile.starts[i] = tile.starts[i - 1] + bytes;
   }
@@ -266,11 +287,12 @@ SampleSum SampleCodec::sum_of(const DecodedBlock& block) const {
   const auto count = static_cast<size_t>(block.samples);
   const auto labels = static_cast<size_t>(layout_.labels);
   const auto dense = static_cast<size_t>(layout_.dense) * 4;
-  std::vector<const std::byte*> ids;  // the next of each feature
+  std::vector<const std::byte*> ids, weights;  // the next of each feature
   for (size_t f = 0; f < block.bags.size(); ++f) {
     const DecodedBlock::Bags& bags = block.bags[f];
     const bool narrow = layout_.features[f].ids == IdType::kInt32;
     ids.push_back(narrow ? bytes_at(bags.ids.data()) : bytes_at(bags.wide_ids.data()));
+    weights.push_back(bytes_at(bags.weights.data()));
   }
   EncodedSamples tile;
   std::array<std::byte*, kTile> at;
@@ -292,10 +314,14 @@ SampleSum SampleCodec::sum_of(const DecodedBlock& block) const {
     for (size_t f = 0; f < block.bags.size(); ++f) {
       const auto width = static_cast<size_t>(bytes_of(layout_.features[f].ids));
       const int64_t hotness = layout_.features[f].hotness;
+      const bool weighted = layout_.features[f].weighted;
       if (hotness > 0) {
         const size_t bag = width * static_cast<size_t>(hotness);
         spread(ids[f], bag, n, at.data());
         ids[f] += n * bag;
+        const size_t weight_bag = 4 * static_cast<size_t>(hotness);
+        if (weighted) spread(weights[f], weight_bag, n, at.data());
+        weights[f] += weighted ? n * weight_bag : 0;
         continue;
       }
       for (size_t i = 0; i < n; ++i) {
@@ -305,6 +331,11 @@ SampleSum SampleCodec::sum_of(const DecodedBlock& block) const {
         if (bytes > 0) std::memcpy(at[i] + 4, ids[f], bytes);
         at[i] += 4 + bytes;
         ids[f] += bytes;
+        if (!weighted || length == 0) continue;
+        const size_t of_weights = 4 * static_cast<size_t>(length);
+        std::memcpy(at[i], weights[f], of_weights);
+        at[i] += of_weights;
+        weights[f] += of_weights;
       }
     }
     sum.add(tile);
@@ -335,11 +366,14 @@ void advise_samples(const DatasetFile& file, Range samples, PageAdvice advice) {
     if (!feature.offsets) {
       advise(feature.ids, samples.begin * width * feature.hotness,
              samples.end * width * feature.hotness);
+      advise(feature.weights, samples.begin * 4 * feature.hotness,
+             samples.end * 4 * feature.hotness);
       continue;
     }
     const int64_t begin = std::clamp<int64_t>(offset_at(feature, samples.begin), 0, feature.count);
     const int64_t end = std::clamp<int64_t>(offset_at(feature, samples.end), begin, feature.count);
     advise(feature.ids, begin * width, end * width);
+    advise(feature.weights, begin * 4, end * 4);
     advise(feature.offsets, samples.begin * 8, samples.end * 8);
   }
 }

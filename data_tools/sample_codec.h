@@ -38,6 +38,7 @@ struct DecodedBlock {
   struct Bags {
     std::vector<int32_t> ids, lengths;
     std::vector<int64_t> wide_ids;
+    std::vector<float> weights;
   };
   std::vector<Bags> bags;
 
@@ -46,7 +47,8 @@ struct DecodedBlock {
 
 /// Turns the columns of a dataset into samples, and samples into columns. A sample is its labels as
 /// they are stored, its weight if it has one, its dense features, and of each feature, sorted by
-/// name, the number of ids (int32, if it may vary) and the ids. Values are not checked.
+/// name, the number of ids (int32, if it may vary), the ids, and their weights if they have some.
+/// Values are not checked.
 class SampleCodec {
  public:
   explicit SampleCodec(const Dataset& dataset);
@@ -71,7 +73,7 @@ class SampleCodec {
   void measure(const DecodedBlock& block, size_t from, EncodedSamples& tile) const;
   template <class Id>
   void decode_bags(size_t feature, const std::byte** at, size_t count, std::vector<Id>& ids,
-                   std::vector<int32_t>& lengths) const;
+                   DecodedBlock::Bags& bags) const;
 
   DatasetLayout layout_;
   bool varies_ = false;         ///< the number of ids of a sample

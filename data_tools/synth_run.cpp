@@ -30,6 +30,7 @@ class Synth {
   explicit Synth(const SynthOptions& options) : options_(options), criteo_(options.criteo) {
     check();
     RunConfig config = criteo_ ? criteo_shape() : load_config(options.config);
+    config.model = config.model.without_linear();
     if (options.has_alpha) config.data.synthetic.alpha = options.alpha;
     if (options.has_seed) config.data.synthetic.seed = options.seed;
     seed_ = config.data.synthetic.seed;

@@ -43,8 +43,8 @@ DatasetLayout layout_of(const ModelConfig& model, int64_t samples) {
   for (const TableConfig& table : model.tables) {
     const bool narrow = table.rows <= int64_t{std::numeric_limits<int32_t>::max()} + 1;
     for (const FeatureConfig& feature : table.features) {
-      layout.features.push_back(
-          {feature.name, feature.hotness, table.rows, narrow ? IdType::kInt32 : IdType::kInt64});
+      layout.features.push_back({feature.name, feature.hotness, table.rows,
+                                 narrow ? IdType::kInt32 : IdType::kInt64, -1, feature.weights});
     }
   }
   return layout;
@@ -66,7 +66,7 @@ class DatasetSink : public SynthSink {
     block.narrow.resize(layout_.features.size());
     for (size_t f = 0; f < layout_.features.size(); ++f) {
       if (layout_.features[f].ids != IdType::kInt32) continue;
-      const View<const int64_t> ids = ids_of(block, f);
+      const View<const int64_t> ids = values_of(block, block.batch.ids, f);
       block.narrow[f].resize(ids.size());
       for (size_t k = 0; k < ids.size(); ++k) block.narrow[f][k] = static_cast<int32_t>(ids[k]);
     }
@@ -86,9 +86,11 @@ class DatasetSink : public SynthSink {
       if (feature.ids == IdType::kInt32) {
         data.bags[f].ids = block.narrow[f];
       } else {
-        data.bags[f].wide_ids = ids_of(block, f);
+        data.bags[f].wide_ids = values_of(block, block.batch.ids, f);
       }
-      bytes_ += data.samples * feature.hotness * bytes_of(feature.ids);
+      if (feature.weighted) data.bags[f].weights = values_of(block, block.batch.id_weights, f);
+      const int64_t id = bytes_of(feature.ids) + (feature.weighted ? 4 : 0);
+      bytes_ += data.samples * feature.hotness * id;
     }
     writer_.append(data);
   }
@@ -96,12 +98,15 @@ class DatasetSink : public SynthSink {
   void finish() override { writer_.finish(); }
 
  private:
-  static View<const int64_t> ids_of(const SynthBlock& block, size_t feature) {
+  /// The part of `values`, one for each id, of the block's samples.
+  template <class T>
+  static View<const T> values_of(const SynthBlock& block, const std::vector<T>& values,
+                                 size_t feature) {
     const auto b = static_cast<size_t>(block.batch.size());
     const auto begin = block.batch.offsets[feature * b + static_cast<size_t>(block.from)];
     const auto end = block.batch.offsets[feature * b + static_cast<size_t>(block.to)];
-    return View<const int64_t>(block.batch.ids)
-        .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    return View<const T>(values).subspan(static_cast<size_t>(begin),
+                                         static_cast<size_t>(end - begin));
   }
 
   DatasetLayout layout_;

@@ -17,7 +17,7 @@ from endings import Refused
 
 
 LAYER_NORM_EPS = 1e-5
-OPTIMIZER_STATE = re.compile(r"(^/tables/.*/|_)(adagrad|adam_[mv]|ftrl_[zn]|lamb_[mv])$")
+OPTIMIZER_STATE = re.compile(r"(^/(tables|linear)/.*/|_)(adagrad|adam_[mv]|ftrl_[zn]|lamb_[mv])$")
 
 
 class ModelError(Refused):
@@ -27,8 +27,8 @@ class ModelError(Refused):
 class Feature:
     """A bag of ids for each sample, looked up in a table."""
 
-    def __init__(self, name, table, pooling):
-        self.name, self.table, self.pooling = name, table, pooling
+    def __init__(self, name, table, pooling, weighted):
+        self.name, self.table, self.pooling, self.weighted = name, table, pooling, weighted
 
 
 class TrainedModel:
@@ -37,6 +37,7 @@ class TrainedModel:
     arrays: by the names of docs/checkpoint-format.md without the first slash, float32.
     features: in the order of E's columns.
     tasks: the names of several labels; empty if there is one.
+    linear: whether a linear part adds to each logit.
     interaction: the map of the config, with its type and options.
     """
 
@@ -48,13 +49,15 @@ class TrainedModel:
         interaction = model["interaction"]
         self.interaction = {"type": interaction} if isinstance(interaction, str) else dict(interaction)
         self.tasks = [task["name"] for task in model.get("tasks") or []]
+        self.linear = model.get("linear", False)
         self.tables, self.features = [], []
         for table in model["tables"]:
             for suffix in suffixes_of(table):
                 self.tables.append(table["name"] + suffix)
                 for feature in table.get("features") or [table]:
                     pooling = feature.get("pooling", "sum")
-                    self.features.append(Feature(feature["name"] + suffix, self.tables[-1], pooling))
+                    self.features.append(Feature(feature["name"] + suffix, self.tables[-1], pooling,
+                                                 feature.get("weights", False)))
 
     def towers(self):
         """The MLPs above the interaction: the top MLP, or the tower of each task."""
@@ -91,26 +94,34 @@ class TrainedModel:
             "layer_norm": {"bottom": any(self.norms("mlp/bottom")),
                            "top": any(norm for tower in self.towers() for norm in self.norms(tower))},
             "interaction": self.interaction,
+            "linear": self.linear,
             "tables": [{"name": name, "rows": self.table(name).shape[0], "dim": self.table(name).shape[1]}
                        for name in self.tables],
-            "features": [{"name": f.name, "table": f.table, "pooling": f.pooling} for f in self.features],
+            "features": [{"name": f.name, "table": f.table, "pooling": f.pooling,
+                          **({"weights": True} if f.weighted else {})} for f in self.features],
             **tasks,
         }
 
     def table(self, name):
         return self.arrays[f"tables/{name}/weight"]
 
+    def linear_weights(self, feature):
+        """[rows, 1]: the weight of each id of a feature."""
+        return self.arrays[f"linear/{feature.name}/weight"]
+
     def predict(self, dense, bags):
         """Probabilities [b], of several tasks by their names.
 
-        bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1])."""
+        bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1]). For a feature whose ids have weights
+        (ids [b, hotness], weights [b, hotness]), or (ids [n], offsets [b + 1], weights [n])."""
         x = self._mlp("mlp/bottom", np.asarray(dense, np.float64), activate_last=True)
-        e = [self._pool(feature, bags[feature.name], len(x)) for feature in self.features]
+        e = [self._pool(feature, bags[feature.name], len(x), self.table(feature.table)) for feature in self.features]
         for i, matrix in enumerate(self.projections()):
             if matrix is not None:
                 e[i] = e[i] @ matrix.T.astype(np.float64)
         z = self._interact(x, e)
-        found = [sigmoid(self._mlp(tower, z, activate_last=False)[:, 0]).astype(np.float32)
+        wide = self._linear(dense, bags) if self.linear else 0
+        found = [sigmoid(self._mlp(tower, z, activate_last=False)[:, 0] + wide).astype(np.float32)
                  for tower in self.towers()]
         return dict(zip(self.tasks, found)) if self.tasks else found[0]
 
@@ -124,16 +135,31 @@ class TrainedModel:
                 x = ACTIVATIONS[self.activation](x)
         return x
 
-    def _pool(self, feature, bag, samples):
+    def _linear(self, dense, bags):
+        dense = np.asarray(dense, np.float64)
+        sums = [self._pool(feature, bags[feature.name], len(dense), self.linear_weights(feature))[:, 0]
+                for feature in self.features]
+        if self.dense_features:
+            sums.append(dense @ self.arrays["linear_dense/weight"][0].astype(np.float64))
+        return np.sum(sums, 0)
+
+    def _pool(self, feature, bag, samples, table):
+        weights = None
+        if feature.weighted:
+            if not isinstance(bag, tuple):
+                raise ModelError(f"feature {feature.name}: its ids need weights: (ids, weights)")
+            bag, weights = (bag[:2] if len(bag) == 3 else bag[0]), np.asarray(bag[-1], np.float64).reshape(-1)
         ids, offsets = bag if isinstance(bag, tuple) else flat_bags(bag)
-        table = self.table(feature.table)
+        if weights is not None and len(weights) != len(ids):
+            raise ModelError(f"feature {feature.name}: {len(weights)} weights for {len(ids)} ids")
         if len(offsets) != samples + 1:
             raise ModelError(f"feature {feature.name}: {len(offsets) - 1} bags for {samples} samples")
         if len(ids) and not 0 <= np.min(ids) <= np.max(ids) < len(table):
             raise ModelError(f"feature {feature.name}: an id outside [0, {len(table)})")
         lengths = np.diff(offsets)
         sums = np.zeros((samples, table.shape[1]))
-        np.add.at(sums, np.repeat(np.arange(samples), lengths), table[ids])
+        rows = table[ids] if weights is None else table[ids] * weights[:, None]
+        np.add.at(sums, np.repeat(np.arange(samples), lengths), rows)
         return sums / np.maximum(lengths, 1)[:, None] if feature.pooling == "mean" else sums
 
     def _interact(self, x, e):

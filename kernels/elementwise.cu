@@ -35,6 +35,30 @@ struct Add {
   }
 };
 
+/// A thread adds up a row in the order of its columns. Rows are as short as the number of features,
+/// and there are as many as samples.
+template <class X, class Y>
+struct AddRowSums {
+  Rows<const X> x;
+  Rows<Y> y;
+  int64_t cols;
+  __device__ void operator()(int64_t r, int64_t) const {
+    const X* from = x.row(r);
+    float sum = to_float(y.row(r)[0]);
+    for (int64_t c = 0; c < cols; ++c) sum = __fadd_rn(sum, to_float(from[c]));
+    y.row(r)[0] = from_float<Y>(sum);
+  }
+};
+
+template <class X, class Y>
+struct RepeatColumn {
+  Rows<const X> x;
+  Rows<Y> y;
+  __device__ void operator()(int64_t r, int64_t c) const {
+    y.row(r)[c] = from_float<Y>(to_float(x.row(r)[0]));
+  }
+};
+
 template <class T, int N>
 struct FindNonFinite {
   Rows<const T> x;
@@ -75,6 +99,24 @@ void add(const Matrix& x, const Matrix& y, cudaStream_t stream) {
       with_length<kTogether<X, Y>>(all, [&]<int N>() {
         over_elements(all, Add<X, Y, N>{rows_of<const X>(x), rows_of<Y>(y)}, stream);
       });
+    });
+  });
+}
+
+void add_row_sums(const Matrix& x, const Matrix& y, cudaStream_t stream) {
+  with_type(x.type, [&]<class X>() {
+    with_type(y.type, [&]<class Y>() {
+      over_elements({y.rows, 1}, AddRowSums<X, Y>{rows_of<const X>(x), rows_of<Y>(y), x.cols},
+                    stream);
+    });
+  });
+}
+
+void repeat_column(const Matrix& x, const Matrix& y, cudaStream_t stream) {
+  with_type(x.type, [&]<class X>() {
+    with_type(y.type, [&]<class Y>() {
+      over_elements({y.rows, y.cols}, RepeatColumn<X, Y>{rows_of<const X>(x), rows_of<Y>(y)},
+                    stream);
     });
   });
 }

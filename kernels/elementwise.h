@@ -10,6 +10,10 @@ namespace dlrm::kernels {
 void convert(const Matrix& x, const Matrix& y, cudaStream_t stream);
 /// y += x. Each is fp32 or bf16.
 void add(const Matrix& x, const Matrix& y, cudaStream_t stream);
+/// y [b, 1] += the sums of the rows of x [b, n]. Each is fp32 or bf16.
+void add_row_sums(const Matrix& x, const Matrix& y, cudaStream_t stream);
+/// Every column of y [b, n] = x [b, 1]. Each is fp32 or bf16.
+void repeat_column(const Matrix& x, const Matrix& y, cudaStream_t stream);
 /// *bad = 1 if an element of x is NaN or infinite.
 void find_non_finite(const Matrix& x, float* bad, cudaStream_t stream);
 

@@ -1,10 +1,10 @@
-// pooled[bag] = scale[bag] · Σ rows[ids of the bag], summed in fp32 in the order of the ids.
-// A part of a warp covers a row with 16 bytes per lane. It processes the ids of several bags in
-// sequence: the ids of neighbouring bags are contiguous. kInFlight rows are loading at any time,
-// even if bags have one id each: a row that has been added makes room for another one. Rows wider
-// than a warp can cover are cut into pieces. Bytes per id: width · element + 8. Bytes per bag:
-// width · 4 (bf16: 2) + 8. Limit: memory bandwidth. Random reads of rows of 512 bytes and more come
-// near the bandwidth of a copy.
+// pooled[bag] = scale[bag] · Σ weight · row over the ids of the bag, summed in fp32 in the order of
+// the ids. A part of a warp covers a row with 16 bytes per lane. It processes the ids of several
+// bags in sequence: the ids of neighbouring bags are contiguous. kInFlight rows are loading at any
+// time, even if bags have one id each: a row that has been added makes room for another one. Rows
+// wider than a warp can cover are cut into pieces. Bytes per id: width · element + 8. Bytes per
+// bag: width · 4 (bf16: 2) + 8. Limit: memory bandwidth. Random reads of rows of 512 bytes and more
+// come near the bandwidth of a copy.
 #include <algorithm>
 
 #include "kernels/bf16.cuh"
@@ -24,6 +24,9 @@ constexpr int kBlocksAProcessor = 4;
 constexpr int kBlocksAProcessor = 3;
 #endif
 constexpr int kInFlight = 4;  // divides a warp
+// Weights in flight need more registers.
+template <bool kWeighted>
+constexpr int kBlocks = kWeighted ? 2 : kBlocksAProcessor;
 
 template <class T>
 constexpr int kTogether = 16 / static_cast<int>(sizeof(T));  // columns per lane
@@ -185,22 +188,28 @@ struct Ids {
 
 /// Pools the work's bags, at least one. Ids are counted from the first id of the first bag. As soon
 /// as a row is added, the row of kInFlight ids later starts to load in its place.
-template <bool kWholeWarp, bool kAligned, class T, class Out>
-__device__ void pool_run(Work<T, Out>& work) {
+template <bool kWholeWarp, bool kAligned, bool kWeighted, class T, class Out>
+__device__ void pool_run(Work<T, Out>& work, const float* all_weights) {
   const int64_t base = work.offsets[0];
   const int stop = static_cast<int>(work.offsets[work.bags] - base);
   const int64_t* const list = work.ids + base;
+  const float* const weights = kWeighted ? all_weights + base : nullptr;
   int first = 0, end = static_cast<int>(work.offsets[1] - base);  // ids of the next bag
   Sums<T> sums;
   restart<T>(sums);
   Ids<kWholeWarp> ids;
   Bytes16 row[kInFlight];
+  float weight[kInFlight];
+  const auto load_weight = [&](int k, int u) {
+    if (kWeighted && k + u < stop) weight[u] = *global(weights + k + u);
+  };
   ids.fetch(list, 0, stop);
   ids.advance(list, 0, stop);
 #pragma unroll
   for (int u = 0; u < kInFlight; ++u) {
     const int64_t id = ids.at(0, u);
     if (u < stop) load_row<kAligned>(work, id, row[u]);
+    load_weight(0, u);
   }
   for (int k = 0; k < stop; k += kInFlight) {
     const int next = k + kInFlight;
@@ -215,10 +224,12 @@ __device__ void pool_run(Work<T, Out>& work) {
       }
 #pragma unroll
       for (int i = 0; i < kTogether<T>; ++i) {
-        sums[i] = __fadd_rn(sums[i], column_of<T>(row[u], i));
+        const float value = column_of<T>(row[u], i);
+        sums[i] = __fadd_rn(sums[i], kWeighted ? __fmul_rn(value, weight[u]) : value);
       }
       const int64_t id = ids.at(next, u);
       if (next + u < stop) load_row<kAligned>(work, id, row[u]);
+      load_weight(next, u);
     }
   }
   for (;;) {
@@ -229,12 +240,13 @@ __device__ void pool_run(Work<T, Out>& work) {
   }
 }
 
-template <bool kWholeWarp, class T, class Out>
-__device__ inline void pool_run(Work<T, Out>& work, bool aligned) {
-  aligned ? pool_run<kWholeWarp, true>(work) : pool_run<kWholeWarp, false>(work);
+template <bool kWholeWarp, bool kWeighted, class T, class Out>
+__device__ inline void pool_run(Work<T, Out>& work, const float* weights, bool aligned) {
+  aligned ? pool_run<kWholeWarp, true, kWeighted>(work, weights)
+          : pool_run<kWholeWarp, false, kWeighted>(work, weights);
 }
 
-template <class T, class Out>
+template <class T, class Out, bool kWeighted>
 __device__ void pool_part(const LookupGroup& g, int64_t warp) {
   const Lanes lanes(g.shift);
   const int64_t unit = warp * lanes.parts() + lanes.part;
@@ -253,39 +265,49 @@ __device__ void pool_part(const LookupGroup& g, int64_t warp) {
                     static_cast<int>(bags),
                     g.pooled_aligned != 0};
   if (g.shift == 5) {
-    pool_run<true>(work, g.aligned != 0);
+    pool_run<true, kWeighted>(work, g.id_weights, g.aligned != 0);
   } else {
-    pool_run<false>(work, g.aligned != 0);
+    pool_run<false, kWeighted>(work, g.id_weights, g.aligned != 0);
   }
 }
 
-template <class Out>
+template <class Out, bool kWeighted>
 __device__ inline void pool_block(const LookupGroup* groups, const uint32_t* first_block, int count,
                                   uint32_t block) {
   const int at = find_interval(first_block, count, block);
   const LookupGroup g = groups[at];
   const int64_t warp = int64_t{block - first_block[at]} * kWarps + warp_of();
   if (g.bf16 != 0) {
-    pool_part<Bf16, Out>(g, warp);
+    pool_part<Bf16, Out, kWeighted>(g, warp);
   } else {
-    pool_part<float, Out>(g, warp);
+    pool_part<float, Out, kWeighted>(g, warp);
   }
 }
 
 // Each type of vectors has a kernel: a branch on it would spill registers.
-template <class Out>
-__global__ void __launch_bounds__(kThreads, kBlocksAProcessor)
+template <class Out, bool kWeighted>
+__global__ void __launch_bounds__(kThreads, kBlocks<kWeighted>)
     pool_bags_kernel(const LookupGroup* groups, const uint32_t* first_block, int count) {
-  pool_block<Out>(groups, first_block, count, blockIdx.x);
+  pool_block<Out, kWeighted>(groups, first_block, count, blockIdx.x);
 }
 
 /// The same in fewer blocks. Each does the work of several blocks.
-template <class Out>
+template <class Out, bool kWeighted>
 __global__ void __launch_bounds__(kThreads, 1)
     pool_bags_over_link_kernel(const LookupGroup* groups, const uint32_t* first_block, int count,
                                uint32_t blocks) {
   for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    pool_block<Out>(groups, first_block, count, block);
+    pool_block<Out, kWeighted>(groups, first_block, count, block);
+  }
+}
+
+/// Calls body<Out, kWeighted>().
+template <class Body>
+void with_kind(DType type, bool weighted, const Body& body) {
+  if (is_bf16(type)) {
+    weighted ? body.template operator()<Bf16, true>() : body.template operator()<Bf16, false>();
+  } else {
+    weighted ? body.template operator()<float, true>() : body.template operator()<float, false>();
   }
 }
 
@@ -301,6 +323,7 @@ LookupGroup lookup_group(const BagGroup& group) {
   g.ids = group.ids;
   g.offsets = group.offsets;
   g.scale = group.scale;
+  g.id_weights = group.weights;
   g.pooled = group.pooled.data;
   g.bags = group.bags;
   g.stride = t.stride;
@@ -324,16 +347,20 @@ uint32_t lookup_blocks(const LookupGroup& g) {
 }
 
 void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
-               DType type, cudaStream_t stream) {
-  launch(is_bf16(type) ? pool_bags_kernel<Bf16> : pool_bags_kernel<float>,
-         {int64_t{blocks}, kThreads}, stream, groups, first_block, count);
+               DType type, bool weighted, cudaStream_t stream) {
+  with_kind(type, weighted, [&]<class Out, bool kWeighted>() {
+    launch(pool_bags_kernel<Out, kWeighted>, {int64_t{blocks}, kThreads}, stream, groups,
+           first_block, count);
+  });
 }
 
 void pool_bags_over_link(const LookupGroup* groups, const uint32_t* first_block, int count,
-                         uint32_t blocks, DType type, cudaStream_t stream) {
-  launch(is_bf16(type) ? pool_bags_over_link_kernel<Bf16> : pool_bags_over_link_kernel<float>,
-         {int64_t{std::min(blocks, kLinkBlocks)}, kThreads}, stream, groups, first_block, count,
-         blocks);
+                         uint32_t blocks, DType type, bool weighted, cudaStream_t stream) {
+  with_kind(type, weighted, [&]<class Out, bool kWeighted>() {
+    launch(pool_bags_over_link_kernel<Out, kWeighted>,
+           {int64_t{std::min(blocks, kLinkBlocks)}, kThreads}, stream, groups, first_block, count,
+           blocks);
+  });
 }
 
 }  // namespace dlrm::kernels

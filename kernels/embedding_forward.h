@@ -16,6 +16,7 @@ struct LookupGroup {
   const int64_t* ids;
   const int64_t* offsets;
   const float* scale;
+  const float* id_weights;  ///< see BagGroup, in launches of weighted groups
   void* pooled;
   int64_t bags;
   int64_t stride;
@@ -36,11 +37,11 @@ LookupGroup lookup_group(const BagGroup& group);
 uint32_t lookup_blocks(const LookupGroup& group);
 
 /// first_block[g] is the first block of group g, ascending from 0. There are `blocks` in total. All
-/// vectors are of `type`.
+/// vectors are of `type`, and all groups have weights or none has.
 void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
-               DType type, cudaStream_t stream);
+               DType type, bool weighted, cudaStream_t stream);
 /// The same for tables in the host's memory, in at most kLinkBlocks blocks.
 void pool_bags_over_link(const LookupGroup* groups, const uint32_t* first_block, int count,
-                         uint32_t blocks, DType type, cudaStream_t stream);
+                         uint32_t blocks, DType type, bool weighted, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

@@ -127,7 +127,7 @@ __device__ inline void add_parts(const Part<G>& part, int from, int count, int c
 }
 
 /// One column per lane. Each lane finds one of the next 32 gradients for the whole warp.
-template <class G>
+template <class G, bool kWeighted>
 __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   const LongRun run = list.long_runs[job.long_run];
   const UpdateShard& s = list.shards[run.shard];
@@ -137,7 +137,8 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   const int at = job.piece * 32 + lane_of();
   const int column = at < s.width ? at : -1;
   const auto find = [&](int k) {
-    return k < count ? part_of<G>(s.gradients, s.occurrences[begin + k]) : Part<G>{nullptr, 0};
+    if (k >= count) return Part<G>{nullptr, 0};
+    return Occurrences<kWeighted>(s).template part<G>(s.gradients, begin + k);
   };
   float total = -0.0f;
   Part<G> part = find(lane_of());
@@ -152,13 +153,13 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   if (column >= 0) list.sums[run.sums + int64_t{job.chunk} * padded(s.width) + column] = total;
 }
 
-template <class G, class Sink>
+template <class G, bool kWeighted, class Sink>
 __device__ void sum_all_runs(const UpdateList& list, const Sink& sink, uint32_t chunk_blocks,
                              uint32_t of_all) {
   if (of_all < chunk_blocks) {
     const uint32_t jobs = list.used->jobs;
     for (uint32_t j = of_all * kWarps + warp_of(); j < jobs; j += chunk_blocks * kWarps) {
-      sum_chunk<G>(list, list.jobs[j]);
+      sum_chunk<G, kWeighted>(list, list.jobs[j]);
     }
     return;
   }
@@ -171,7 +172,7 @@ __device__ void sum_all_runs(const UpdateList& list, const Sink& sink, uint32_t 
   const int64_t first = warp * a_warp, count = *s.count;
   const int64_t end = first + a_warp < count ? first + a_warp : count;
   for (int64_t run = first; run < end; run += 32) {
-    sum_runs<G>(s, sink, run, end - run < 32 ? static_cast<int>(end - run) : 32);
+    sum_runs<G, kWeighted>(s, sink, run, end - run < 32 ? static_cast<int>(end - run) : 32);
   }
 }
 
@@ -188,21 +189,23 @@ __device__ void finish_all_long_runs(const UpdateList& list, const Sink& sink) {
   }
 }
 
-template <Rule R, bool kPenalised, class G>
+// Those of weighted occurrences are penalised too, which changes no bits without a penalty.
+template <Rule R, bool kPenalised, class G, bool kWeighted>
 __global__ void __launch_bounds__(kThreads, kBlocks<R>)
     update_runs_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks) {
   if (update_is_skipped(step)) return;
-  sum_all_runs<G>(list, UpdateRow<R, kPenalised>{constants_of(step)}, chunk_blocks, blockIdx.x);
+  sum_all_runs<G, kWeighted>(list, UpdateRow<R, kPenalised>{constants_of(step)}, chunk_blocks,
+                             blockIdx.x);
 }
 /// The same in fewer blocks. Each does the work of several blocks.
-template <Rule R, bool kPenalised, class G>
+template <Rule R, bool kPenalised, class G, bool kWeighted>
 __global__ void __launch_bounds__(kThreads, 1)
     update_runs_over_link_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks,
                                  uint32_t blocks) {
   if (update_is_skipped(step)) return;
   const UpdateRow<R, kPenalised> sink{constants_of(step)};
   for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    sum_all_runs<G>(list, sink, chunk_blocks, block);
+    sum_all_runs<G, kWeighted>(list, sink, chunk_blocks, block);
   }
 }
 template <Rule R, bool kPenalised>
@@ -211,10 +214,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (update_is_skipped(step)) return;
   finish_all_long_runs(list, UpdateRow<R, kPenalised>{constants_of(step)});
 }
-template <class G>
+template <class G, bool kWeighted>
 __global__ void __launch_bounds__(kThreads, kBlocks<Rule::kSgd>)
     store_runs_kernel(UpdateList list, uint32_t chunk_blocks) {
-  sum_all_runs<G>(list, StoreRow(), chunk_blocks, blockIdx.x);
+  sum_all_runs<G, kWeighted>(list, StoreRow(), chunk_blocks, blockIdx.x);
 }
 __global__ void __launch_bounds__(kThreads) store_long_runs_kernel(UpdateList list) {
   finish_all_long_runs(list, StoreRow());
@@ -237,6 +240,17 @@ uint32_t most_run_blocks(const UpdateList& list, uint32_t blocks) {
 template <class Body>
 void with_gradients(const UpdateList& list, const Body& body) {
   list.bf16_gradients ? body.template operator()<Bf16>() : body.template operator()<float>();
+}
+
+/// Calls body<R, kPenalised, kWeighted>().
+template <class Body>
+void with_update(const OptimizerStep& step, const UpdateList& list, const Body& body) {
+  with_row_update(step.rule, list.penalised || list.weighted, [&]<Rule R, bool kPenalised>() {
+    if constexpr (kPenalised) {
+      if (list.weighted) return body.template operator()<R, true, true>();
+    }
+    body.template operator()<R, kPenalised, false>();
+  });
 }
 
 }  // namespace
@@ -285,10 +299,10 @@ void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream
 void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
                  cudaStream_t stream) {
   const uint32_t chunks = chunk_blocks(list), all = chunks + most_run_blocks(list, blocks);
-  with_row_update(step.rule, list.penalised, [&]<Rule R, bool kPenalised>() {
+  with_update(step, list, [&]<Rule R, bool kPenalised, bool kWeighted>() {
     with_gradients(list, [&]<class G>() {
-      launch(update_runs_kernel<R, kPenalised, G>, {int64_t{all}, kThreads}, stream, step, list,
-             chunks);
+      launch(update_runs_kernel<R, kPenalised, G, kWeighted>, {int64_t{all}, kThreads}, stream,
+             step, list, chunks);
     });
     launch(finish_long_runs_kernel<R, kPenalised>, {finish_blocks(list), kThreads}, stream, step,
            list);
@@ -300,9 +314,10 @@ void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, ui
   const uint32_t chunks = chunk_blocks(list), all = chunks + most_run_blocks(list, blocks);
   const Dims few{int64_t{std::min(all, kLinkBlocks)}, kThreads};
   const Dims to_finish{std::min(finish_blocks(list), int64_t{kLinkBlocks}), kThreads};
-  with_row_update(step.rule, list.penalised, [&]<Rule R, bool kPenalised>() {
+  with_update(step, list, [&]<Rule R, bool kPenalised, bool kWeighted>() {
     with_gradients(list, [&]<class G>() {
-      launch(update_runs_over_link_kernel<R, kPenalised, G>, few, stream, step, list, chunks, all);
+      launch(update_runs_over_link_kernel<R, kPenalised, G, kWeighted>, few, stream, step, list,
+             chunks, all);
     });
     launch(finish_long_runs_kernel<R, kPenalised>, to_finish, stream, step, list);
   });
@@ -311,7 +326,8 @@ void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, ui
 void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream) {
   const uint32_t chunks = chunk_blocks(list), all = chunks + most_run_blocks(list, blocks);
   with_gradients(list, [&]<class G>() {
-    launch(store_runs_kernel<G>, {int64_t{all}, kThreads}, stream, list, chunks);
+    launch(list.weighted ? store_runs_kernel<G, true> : store_runs_kernel<G, false>,
+           {int64_t{all}, kThreads}, stream, list, chunks);
   });
   launch(store_long_runs_kernel, {finish_blocks(list), kThreads}, stream, list);
 }

@@ -37,6 +37,7 @@ struct UpdateShard {
   const int64_t* rows;
   const int64_t* starts;
   const Occurrence* occurrences;
+  const float* weights_of_occurrences;  ///< or null, if all are 1
   const int64_t* count;
   const GradientList* gradients;
   const int64_t* row_of;  ///< see RowTable
@@ -97,6 +98,7 @@ struct UpdateList {
   uint32_t most_jobs;
   bool bf16_gradients;
   bool penalised;  ///< changes_gradients() of any shard
+  bool weighted;   ///< occurrences of any shard have weights
 };
 
 /// Room for the long runs of a shard: the numbers of runs, jobs and floats.

@@ -1,9 +1,9 @@
 // Sorts (shard, row, group, bag) of all ids by shard and row, stably, then cuts the list at each
-// change of row. key = rows of the preceding shards + row, value = number of the bag.
-// Bytes per id, without the sort: 8 read and 8 written for the pair, 4 read to count runs, 8 read
-// and 8 written for the occurrence. Bytes per run: 20. Limit: memory bandwidth. The sort dominates:
-// 8 bytes in and out for every 8 bits of key. Grids are sized for the capacity. Counts stay on the
-// device.
+// change of row. key = rows of the preceding shards + row, value = number of the bag, or the place
+// of the id if ids have weights. Bytes per id, without the sort: 8 read and 8 written for the pair,
+// 4 read to count runs, 8 read and 8 written for the occurrence. Bytes per run: 20. Limit: memory
+// bandwidth. The sort dominates: 8 bytes in and out for every 8 bits of key. Grids are sized for
+// the capacity. Counts stay on the device.
 #include "kernels/group_rows.h"
 #include "kernels/launch.cuh"
 #include "kernels/warps.cuh"
@@ -153,14 +153,20 @@ __device__ inline int list_of(const Grouping<Key>& all, uint32_t bag) {
   return low;
 }
 
-template <class Key>
+template <bool kWeighted, class Key>
 __device__ inline void write_occurrence(const Grouping<Key>& all, int64_t i, bool starts,
                                         int64_t run) {
   if (i >= all.capacity || all.keys[i] == all.end) return;
-  const uint32_t bag = all.bags[i];
-  const IdList& list = all.lists[list_of(all, bag)];
+  const uint32_t bag = all.bags[kWeighted ? all.places[i] : i];
+  const int number = list_of(all, bag);
+  const IdList& list = all.lists[number];
   const RunList& shard = all.shards[list.shard];
   const int64_t place = i - all.list_starts[shard.first_list];
+  if (kWeighted && shard.weights != nullptr) {
+    const int64_t id = list.offsets[0] + (all.places[i] - list.slot);
+    const float* const weights = all.weights[number];
+    shard.weights[place] = weights != nullptr ? weights[id] : 1.0f;
+  }
   shard.occurrences[place] = {list.group, static_cast<int32_t>(bag - list.first_bag)};
   if (!starts) return;
   const int64_t at = run - all.shard_runs[list.shard];
@@ -168,7 +174,7 @@ __device__ inline void write_occurrence(const Grouping<Key>& all, int64_t i, boo
   shard.starts[at] = place;
 }
 
-template <class Key>
+template <bool kWeighted, class Key>
 __global__ void write_runs_kernel(Grouping<Key> all) {
   DLRM_SHARED(int, warp_counts, kWarps);
   const int64_t tile = int64_t{blockIdx.x} * kTile;
@@ -188,9 +194,14 @@ __global__ void write_runs_kernel(Grouping<Key> all) {
   for (int round = 0; round < kRounds; ++round) {
     const unsigned before = starts[round] & ((1u << lane_of()) - 1u);
     const bool mine = (starts[round] >> lane_of() & 1u) != 0;
-    write_occurrence(all, first + round * 32, mine, run + __popc(before));
+    write_occurrence<kWeighted>(all, first + round * 32, mine, run + __popc(before));
     run += __popc(starts[round]);
   }
+}
+
+__global__ void write_places_kernel(uint32_t* places, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i < count) places[i] = static_cast<uint32_t>(i);
 }
 
 }  // namespace
@@ -207,6 +218,11 @@ void write_keys(const Grouping<Key>& all, uint32_t blocks, cudaStream_t stream) 
   launch(write_keys_kernel<Key>, {int64_t{blocks}, kThreads}, stream, all);
 }
 
+void write_places(uint32_t* places, int64_t count, cudaStream_t stream) {
+  launch(write_places_kernel, {blocks_for(count, int64_t{kThreads}), kThreads}, stream, places,
+         count);
+}
+
 template <class Key>
 void count_runs(const Grouping<Key>& all, cudaStream_t stream) {
   launch(count_runs_kernel<Key>, {grouping_tiles(all.capacity), kThreads}, stream, all);
@@ -215,7 +231,8 @@ void count_runs(const Grouping<Key>& all, cudaStream_t stream) {
 template <class Key>
 void write_runs(const Grouping<Key>& all, cudaStream_t stream) {
   launch(shard_runs_kernel<Key>, {int64_t{all.shard_count}, kThreads}, stream, all);
-  launch(write_runs_kernel<Key>, {grouping_tiles(all.capacity), kThreads}, stream, all);
+  launch(all.places != nullptr ? write_runs_kernel<true, Key> : write_runs_kernel<false, Key>,
+         {grouping_tiles(all.capacity), kThreads}, stream, all);
 }
 
 template void write_keys(const Grouping<uint32_t>&, uint32_t, cudaStream_t);

@@ -31,6 +31,7 @@ struct RunList {
   int64_t* starts;
   Occurrence* occurrences;
   int64_t* count;
+  float* weights;  ///< or null
   uint64_t key_base;
   int32_t first_list;
   int32_t nothing;
@@ -40,6 +41,7 @@ struct RunList {
 template <class Key>
 struct Grouping {
   const IdList* lists;
+  const float* const* weights;  ///< of each list's ids, see IdGroup; null if none has some
   const uint32_t* list_blocks;  ///< first block of each list's keys, ascending from 0
   const RunList* shards;
   int32_t list_count;
@@ -49,6 +51,8 @@ struct Grouping {
   Key end;               ///< greater than all keys: marks unused pairs
   Key* keys;             ///< [capacity]
   uint32_t* bags;        ///< [capacity] the values: numbers of bags
+  uint32_t* places;      ///< if ids have weights, the values instead: places in `bags`, which is
+                         ///< not sorted
   int64_t* list_starts;  ///< [list_count + 1] ids of the preceding lists
   uint32_t* tile_runs;   ///< [grouping_tiles(capacity) + 1] runs that start in a tile, then their
                          ///< sums
@@ -62,6 +66,8 @@ int64_t grouping_tiles(int64_t capacity);
 /// Writes the keys and bags of all ids in the order of occurrences, and list_starts.
 template <class Key>
 void write_keys(const Grouping<Key>& all, uint32_t blocks, cudaStream_t stream);
+/// Writes 0, 1, 2, ...
+void write_places(uint32_t* places, int64_t count, cudaStream_t stream);
 /// Counts the runs of sorted keys per tile into tile_runs. The last entry is not written.
 template <class Key>
 void count_runs(const Grouping<Key>& all, cudaStream_t stream);

@@ -38,4 +38,12 @@ __device__ inline float uniform_in(uint32_t bits, float bound) {
   return __fmul_rn(__fadd_rn(__fmul_rn(uniform01(bits), 2.0f), -1.0f), bound);
 }
 
+/// The sum of the eight 16-bit halves, less its mean.
+__device__ inline int32_t sum_of_halves(const PhiloxWords& drawn) {
+  uint32_t sum = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sum += (drawn.word[i] & 0xffff) + (drawn.word[i] >> 16);
+  return static_cast<int32_t>(sum) - 4 * 0xffff;
+}
+
 }  // namespace dlrm::kernels

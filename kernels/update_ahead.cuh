@@ -26,6 +26,30 @@ __device__ inline Part<G> part_of(const GradientList* gradients, const Occurrenc
   return {global(static_cast<const G*>(g.pooled) + o.bag * g.stride),
           g.scale != nullptr ? *global(g.scale + o.bag) : 1.0f};
 }
+
+/// The occurrences of runs. kWeighted: with weights, if the shard has them.
+template <bool kWeighted>
+struct Occurrences {
+  const Occurrence* at;
+  const float* weights;
+
+  __device__ explicit Occurrences(const UpdateShard& s, int64_t first = 0)
+      : at(s.occurrences + first), weights(nullptr) {
+    if (kWeighted && s.weights_of_occurrences != nullptr) {
+      weights = s.weights_of_occurrences + first;
+    }
+  }
+  /// `scale` times the weight of occurrence k.
+  __device__ float weighted(float scale, int64_t k) const {
+    return kWeighted && weights != nullptr ? __fmul_rn(scale, *global(weights + k)) : scale;
+  }
+  template <class G>
+  __device__ Part<G> part(const GradientList* gradients, int64_t k) const {
+    Part<G> part = part_of<G>(gradients, at[k]);
+    part.scale = weighted(part.scale, k);
+    return part;
+  }
+};
 template <class G>
 __device__ inline RawQuad load_part(const G* row, int c, int left, bool aligned) {
   return load_raw(row, c, left, sizeof(G) == 2, aligned);
@@ -36,23 +60,24 @@ __device__ inline void add_part(Quad& total, const RawQuad& part, float scale) {
 }
 
 /// total += the gradients of occurrences [1, length), in their order.
-template <class G>
-__device__ inline void add_further(const GradientList* gradients, const Occurrence* occurrences,
-                                   int length, int c, int left, bool aligned, Quad& total) {
+template <class G, bool kWeighted>
+__device__ inline void add_further(const GradientList* gradients,
+                                   const Occurrences<kWeighted>& occurrences, int length, int c,
+                                   int left, bool aligned, Quad& total) {
   for (int k = 1; k < length; k += kInFlight) {
     Occurrence occurrence[kInFlight];
     RawQuad quads[kInFlight];
     float scales[kInFlight];
 #pragma unroll
     for (int u = 0; u < kInFlight; ++u) {
-      if (k + u < length) occurrence[u] = *global(occurrences + k + u);
+      if (k + u < length) occurrence[u] = *global(occurrences.at + k + u);
     }
 #pragma unroll
     for (int u = 0; u < kInFlight; ++u) {
       if (k + u < length) {
         const Part<G> part = part_of<G>(gradients, occurrence[u]);
         quads[u] = load_part(part.row, c, left, aligned);
-        scales[u] = part.scale;
+        scales[u] = occurrences.weighted(part.scale, k + u);
       }
     }
 #pragma unroll
@@ -63,10 +88,10 @@ __device__ inline void add_further(const GradientList* gradients, const Occurren
 }
 
 /// A run's gradient, summed on demand. Sums start at -0, because -0 + x = x for every x.
-template <class G>
+template <class G, bool kWeighted>
 struct RunSource {
   const GradientList* gradients;
-  const Occurrence* occurrences;
+  Occurrences<kWeighted> occurrences;
   int length;
   Part<G> first;
   bool aligned;
@@ -97,7 +122,7 @@ struct RunFacts {
   int length;  ///< 0: no run, or a long one
   Part<G> first;
 };
-template <class G>
+template <class G, bool kWeighted>
 __device__ inline RunFacts<G> facts_of(const UpdateShard& s, int64_t run, bool exists) {
   RunFacts<G> facts{0, 0, 0, 0, {nullptr, 0}};
   if (!exists) return facts;
@@ -107,7 +132,7 @@ __device__ inline RunFacts<G> facts_of(const UpdateShard& s, int64_t run, bool e
   const int64_t length = s.starts[run + 1] - facts.start;
   if (length > kLongRun) return facts;
   facts.length = static_cast<int>(length);
-  facts.first = part_of<G>(s.gradients, s.occurrences[facts.start]);
+  facts.first = Occurrences<kWeighted>(s).template part<G>(s.gradients, facts.start);
   return facts;
 }
 template <class G>
@@ -123,7 +148,7 @@ __device__ inline RunFacts<G> from_lane(const RunFacts<G>& mine, int lane) {
 
 /// Processes the warp's short runs, whose rows of type W and gradients are read four columns at a
 /// time. A step of the loop takes `reach` columns of a run for each part of the warp.
-template <class W, class G, class Sink>
+template <class W, bool kWeighted, class G, class Sink>
 __device__ void process_ahead(const UpdateShard& shard, const Sink& sink, const RunFacts<G>& mine,
                               int64_t first, int runs, const Lanes& lanes) {
   struct Loaded {
@@ -135,7 +160,7 @@ __device__ void process_ahead(const UpdateShard& shard, const Sink& sink, const 
   constexpr int kAhead = !kOnSm90 ? 1 : kWords <= 4 ? 3 : kWords <= 8 ? 2 : 1;
   const ShardRows s(shard);
   const GradientList* const gradients = shard.gradients;
-  const Occurrence* const occurrences = shard.occurrences;
+  const Occurrences<kWeighted> all(shard);
   Loaded next[kAhead];
   int from = 0, base = 0;
   const auto advance = [&](int& run, int& column) {
@@ -170,7 +195,10 @@ __device__ void process_ahead(const UpdateShard& shard, const Sink& sink, const 
     if (c < s.width) {
       gradient = quad_of(-0.0f);
       add_part<G>(gradient, now.gradient, scale);
-      add_further<G>(gradients, occurrences + start, length, c, 4, true, gradient);
+      Occurrences<kWeighted> occurrences = all;
+      occurrences.at += start;
+      if (kWeighted && all.weights != nullptr) occurrences.weights += start;
+      add_further<G>(gradients, occurrences, length, c, 4, true, gradient);
     }
     sink.template apply<W>(s, first + at, row, number, now.row, gradient, c, lanes);
   };
@@ -188,15 +216,16 @@ __device__ void process_ahead(const UpdateShard& shard, const Sink& sink, const 
 
 /// Processes the short runs among runs [first, first + runs). Each lane reads the facts of one run.
 /// Then the parts of the warp process the runs in turn.
-template <class G, class Sink>
+template <class G, bool kWeighted, class Sink>
 __device__ void sum_runs(const UpdateShard& s, const Sink& sink, int64_t first, int runs) {
   const Lanes lanes(s.shift);
-  const RunFacts<G> mine = facts_of<G>(s, first + lane_of(), lane_of() < runs);
+  const RunFacts<G> mine = facts_of<G, kWeighted>(s, first + lane_of(), lane_of() < runs);
   if (s.gradients_aligned != 0 && sink.can_load_ahead(s, lanes)) {
     if (s.bf16 != 0) {
-      if constexpr (Sink::kTakesBf16) process_ahead<Bf16>(s, sink, mine, first, runs, lanes);
+      if constexpr (Sink::kTakesBf16)
+        process_ahead<Bf16, kWeighted>(s, sink, mine, first, runs, lanes);
     } else {
-      process_ahead<float>(s, sink, mine, first, runs, lanes);
+      process_ahead<float, kWeighted>(s, sink, mine, first, runs, lanes);
     }
     return;
   }
@@ -205,8 +234,8 @@ __device__ void sum_runs(const UpdateShard& s, const Sink& sink, int64_t first, 
     const RunFacts<G> run = from_lane(mine, at & 31);
     if (at >= runs || run.length == 0) continue;
     sink(s, first + at, run.row,
-         RunSource<G>{s.gradients, s.occurrences + run.start, run.length, run.first,
-                      s.gradients_aligned != 0},
+         RunSource<G, kWeighted>{s.gradients, Occurrences<kWeighted>(s, run.start), run.length,
+                                 run.first, s.gradients_aligned != 0},
          lanes);
   }
 }

@@ -80,8 +80,10 @@ class StoredColumn:
 class Feature:
     """A sparse feature that is being written."""
 
-    def __init__(self, name, encoding, spool):
+    def __init__(self, name, encoding, spool, weights=None):
         self.name, self.encoding, self.spool = name, encoding, spool
+        self.weight_column = weights
+        self.weights = spool(np.float32) if weights is not None else None
         self.ids = spool(getattr(encoding, "dtype", np.int64))
         self.offsets = None  # a spool, if the feature has bags of any length
         self.hotness = None  # unknown; 0: with offsets
@@ -108,7 +110,7 @@ class Feature:
             self.encoding.check_kind(self.name, part.values)
         return self.encoding.encode(part.values)
 
-    def append(self, ids, part):
+    def append(self, ids, part, weights=None):
         if self.hotness is None:
             self.hotness = part.hotness
             if self.hotness == 0:
@@ -117,6 +119,8 @@ class Feature:
         if self.hotness == 0:
             self.offsets.append(part.offsets[1:] + self.ids.count)
         self.ids.append(ids)
+        if weights is not None:
+            self.weights.append(weights)
         self.largest = max(self.largest, int(ids.max(initial=0)))
 
     def move_last(self, begin, end, other):
@@ -124,15 +128,20 @@ class Feature:
         other.hotness, other.encodes, other.fills_dictionary = self.hotness, self.encodes, self.fills_dictionary
         other.largest = self.largest
         if self.hotness:
-            self.ids.move_last((end - begin) * self.hotness, other.ids)
+            self.move_last_ids((end - begin) * self.hotness, other)
         elif self.hotness == 0:
             first = int(self.offsets.read(begin, begin + 1)[0])
-            self.ids.move_last(self.ids.count - first, other.ids)
+            self.move_last_ids(self.ids.count - first, other)
             other.offsets = other.spool(np.int64)
             for at in range(begin, end + 1, PIECE):
                 other.offsets.append(self.offsets.read(at, min(at + PIECE, end + 1)) - first)
             self.offsets.count = begin + 1
             self.offsets.cut()
+
+    def move_last_ids(self, count, other):
+        self.ids.move_last(count, other.ids)
+        if self.weights is not None:
+            self.weights.move_last(count, other.weights)
 
     def columns(self, samples):
         final = self.encoding.fix() if self.fills_dictionary else None
@@ -146,6 +155,9 @@ class Feature:
                            dtype=np.int32 if rows <= 1 << 31 else np.int64, attributes=attributes, final=final)
         if self.hotness == 0:
             yield StoredColumn(f"{path}/offsets", self.offsets, (samples + 1,), more=1)
+        if self.weights is not None:
+            yield StoredColumn(f"{path}/weights", self.weights, (self.weights.count,), self.hotness or 1,
+                               offsets=self.offsets)
 
 
 def shape_name(hotness):

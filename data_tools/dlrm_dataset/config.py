@@ -38,7 +38,8 @@ def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), 
         lines.append("  tasks: [" + ", ".join(f"{{name: {scalar(name)}}}" for name in tasks) + "]")
     lines.append("  tables:")
     hotness = {name: mean_hotness(info, len(data)) for name, info in features.items()}
-    lines += [f"    - {table}" for table in tables(rows, hotness, shared or {})]
+    weighted = {name for name, info in features.items() if info.weighted}
+    lines += [f"    - {table}" for table in tables(rows, hotness, shared or {}, weighted)]
     paths = {"train": train} if test is None else {"train": train, "test": test}
     entries = ", ".join(f"{key}: {scalar(os.fspath(value))}" for key, value in paths.items())
     folder = output or "runs/" + os.path.splitext(os.path.basename(path))[0]
@@ -58,6 +59,9 @@ def add_test_rows(rows, features, train, test, data, width):
         if data.features[name].hotness != info.hotness:
             raise DatasetError(f"{test}: feature {name} has hotness {data.features[name].hotness}, {info.hotness} in "
                                f"{train} (0: bags of any length)")
+        if data.features[name].weighted != info.weighted:
+            raise DatasetError(f"{test if info.weighted else train}: feature {name} has no weights of ids, and has "
+                               "them in the other file")
         rows[name] = max(rows[name], data.features[name].rows)
 
 
@@ -65,7 +69,7 @@ def mean_hotness(info, samples):
     return info.hotness or max(1, int(np.rint(info.count / samples)))
 
 
-def tables(rows, hotness, shared):
+def tables(rows, hotness, shared, weighted):
     """The entries of model.tables."""
     left = dict(rows)
     for table, names in shared.items():
@@ -73,11 +77,16 @@ def tables(rows, hotness, shared):
         if unknown:
             raise DatasetError(f"table {table}: there is no feature {unknown[0]}, or it has a table already")
         largest = max(left.pop(name) for name in names)
-        listed = ", ".join(f"{{name: {scalar(name)}, hotness: {hotness[name]}}}" for name in names)
+        listed = ", ".join(f"{{name: {scalar(name)}, hotness: {hotness[name]}{weights(name, weighted)}}}"
+                           for name in names)
         yield f"{{name: {scalar(table)}, rows: {largest}, features: [{listed}]}}"
     for name, count in left.items():
         more = f", hotness: {hotness[name]}" if hotness[name] != 1 else ""
-        yield f"{{name: {scalar(name)}, rows: {count}{more}}}"
+        yield f"{{name: {scalar(name)}, rows: {count}{more}{weights(name, weighted)}}}"
+
+
+def weights(name, weighted):
+    return ", weights: true" if name in weighted else ""
 
 
 def scalar(text):

@@ -6,14 +6,15 @@ import h5py
 import numpy as np
 
 from .crc32c import crc32c
-from .values import BadValue, Bags, DatasetError, check_ids, check_labels, check_offsets, check_weights
+from .values import (BadValue, Bags, DatasetError, check_id_weights, check_ids, check_labels, check_offsets,
+                     check_weights)
 
 
 class Batch(NamedTuple):
     """Consecutive samples."""
     label: np.ndarray  # [samples] uint8 or float32; of several labels [samples, labels], NaN where one is missing
     dense: np.ndarray  # [samples, n] float32
-    sparse: dict  # feature -> Bags(ids, offsets); offsets begin with 0
+    sparse: dict  # feature -> Bags(ids, offsets, weights); offsets begin with 0
     weight: object = None  # [samples] float32, or None: every sample counts once
 
 
@@ -22,6 +23,7 @@ class FeatureInfo(NamedTuple):
     hotness: int  # ids of every sample; 0: bags of any length
     dtype: np.dtype  # of the ids
     count: int  # of all ids
+    weighted: bool = False  # each id has a weight
 
 
 class Dataset:
@@ -122,7 +124,10 @@ class DatasetFile:
                 raise self.wrong(f"{ids} holds {len(column)} ids; {self.samples} samples of hotness {hotness} need "
                                  "another number")
         rows = self.integer(file[ids], "rows")
-        self.features[name] = FeatureInfo(rows, hotness, column.dtype, len(column))
+        weighted = f"/sparse/{name}/weights" in file
+        if weighted:
+            self.map(file, f"/sparse/{name}/weights", (len(column),), ("float32",))
+        self.features[name] = FeatureInfo(rows, hotness, column.dtype, len(column), weighted)
 
     def map(self, file, name, shape, types):
         """Maps a column, and the checksums of its blocks."""
@@ -186,9 +191,15 @@ class DatasetFile:
             if not 0 <= first <= first + offsets[-1] <= info.count:
                 raise self.wrong(f"record {begin}: feature {name}: its offsets leave its {info.count} ids")
         ids = self.take(f"/sparse/{name}/ids", first, first + int(offsets[-1]))
-        self.check(lambda ids: check_ids(ids, info.rows), f"feature {name}", begin, ids,
-                   lambda index: int(np.searchsorted(offsets, index, side="right")) - 1)
-        return Bags(ids, offsets)
+        def sample_of(index):
+            return int(np.searchsorted(offsets, index, side="right")) - 1
+
+        self.check(lambda ids: check_ids(ids, info.rows), f"feature {name}", begin, ids, sample_of)
+        if not info.weighted:
+            return Bags(ids, offsets)
+        weights = self.take(f"/sparse/{name}/weights", first, first + int(offsets[-1]))
+        self.check(check_id_weights, f"feature {name}", begin, weights, sample_of)
+        return Bags(ids, offsets, weights)
 
     def take(self, name, begin, end):
         return np.array(self.columns[name][begin:end])
@@ -208,7 +219,7 @@ class DatasetFile:
             column = self.columns[name]
             if name.endswith("/offsets"):
                 values = column[begin:end + 1]
-            elif name.endswith("/ids"):
+            elif name.startswith("/sparse/"):
                 values = self.block_ids(name, column, begin, end)
             else:
                 values = column[begin:end]
@@ -217,8 +228,8 @@ class DatasetFile:
                                  "that was written")
 
     def block_ids(self, name, column, begin, end):
-        """The ids of samples begin to end. None if the offsets are wrong."""
-        feature = name[len("/sparse/"):-len("/ids")]
+        """The ids of samples begin to end, or their weights. None if the offsets are wrong."""
+        feature = name[len("/sparse/"):name.rindex("/")]
         if self.features[feature].hotness:
             hotness = self.features[feature].hotness
             return column[begin * hotness:end * hotness]
@@ -257,12 +268,13 @@ def files_of(path):
 
 def check_alike(first, other):
     def facts(file):
-        features = {name: (info.hotness, info.dtype) for name, info in sorted(file.features.items())}
+        features = {name: (info.hotness, info.dtype, info.weighted) for name, info in sorted(file.features.items())}
         return {"the width of /dense": file.columns["/dense"].shape[1],
                 "the type of /label": file.columns["/label"].dtype,
                 "the number of labels": file.columns["/label"].shape[1:],
                 "the presence of /weight": "/weight" in file.columns,
-                "the set of features": list(features), "the hotness or the type of the ids of a feature": features}
+                "the set of features": list(features),
+                "the hotness, the type or the weights of the ids of a feature": features}
     for (what, one), two in zip(facts(first).items(), facts(other).values()):
         if one != two:
             raise DatasetError(f"{first.path} and {other.path} do not belong together: {what} differs")
@@ -275,8 +287,10 @@ def join(batches):
     for name in batches[0].sparse:
         bags = [batch.sparse[name] for batch in batches]
         counts = np.concatenate([np.diff(part.offsets) for part in bags])
+        weighted = bags[0].weights is not None
         sparse[name] = Bags(np.concatenate([part.ids for part in bags]),
-                            np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]))
+                            np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+                            np.concatenate([part.weights for part in bags]) if weighted else None)
     weight = None if batches[0].weight is None else np.concatenate([batch.weight for batch in batches])
     return Batch(np.concatenate([batch.label for batch in batches]), np.concatenate([batch.dense for batch in batches]),
                  sparse, weight)

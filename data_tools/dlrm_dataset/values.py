@@ -26,6 +26,7 @@ class Bags(NamedTuple):
     """Ids of samples, one after the other: sample i has ids[offsets[i]:offsets[i + 1]]."""
     ids: np.ndarray
     offsets: np.ndarray
+    weights: object = None  # of the ids, float32, or None: the feature has none
 
 
 class Part(NamedTuple):
@@ -37,6 +38,10 @@ class Part(NamedTuple):
     @property
     def samples(self):
         return len(self.values) // self.hotness if self.hotness else len(self.offsets) - 1
+
+    def lengths(self):
+        """The number of values of each sample."""
+        return np.full(self.samples, self.hotness) if self.hotness else np.diff(self.offsets)
 
     def sample_of(self, index):
         if self.hotness:
@@ -67,6 +72,21 @@ def bags_part(values, offsets):
                              f"of ids, {len(values)}")
     check_offsets(offsets)
     return Part(values, 0, offsets)
+
+
+def id_weights(part, column):
+    """The weights of the ids of `part`, from a column of the same shape. float32, finite."""
+    given = sparse_part(column)
+    if given.samples != part.samples:
+        raise BadValue(None, f"it has {given.samples} records, the ids {part.samples}")
+    wrong = np.flatnonzero(given.lengths() != part.lengths())
+    if wrong.size:
+        index = int(wrong[0])
+        raise BadValue(index, f"{given.lengths()[index]} weights for {part.lengths()[index]} ids")
+    try:
+        return float_array(given.values)
+    except BadValue as bad:
+        raise BadValue(bad.index and part.sample_of(bad.index), bad.problem) from None
 
 
 def check_offsets(offsets):
@@ -177,6 +197,12 @@ def check_weights(weights):
     wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
     if wrong.size:
         raise BadValue(int(wrong[0]), f"weight {weights[wrong[0]]:g} is not a finite number of at least 0")
+
+
+def check_id_weights(weights):
+    wrong = np.flatnonzero(~np.isfinite(weights))
+    if wrong.size:
+        raise BadValue(int(wrong[0]), f"weight {weights[wrong[0]]:g} of an id is not a finite number")
 
 
 def check_labels(labels):

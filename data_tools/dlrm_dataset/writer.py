@@ -7,14 +7,15 @@ import numpy as np
 
 from .columns import Feature, Spool, StoredColumn, create_file
 from .files import Lock, partial_name, remove, sync_folder
-from .values import BadValue, DatasetError, WriteError, float_array, label_array, task_label_array, weight_array
+from .values import (BadValue, DatasetError, WriteError, float_array, id_weights, label_array, task_label_array,
+                     weight_array)
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")  # that a config can name
 
 
-def write(path, data, label, dense=(), sparse=(), weight=None):
+def write(path, data, label, dense=(), sparse=(), weight=None, weights=None):
     """Writes one file of the columns of `data`. Returns the encodings by feature, for another file (see Writer)."""
-    with Writer(path, label, dense, sparse, weight) as writer:
+    with Writer(path, label, dense, sparse, weight, weights) as writer:
         writer.append(data)
     return writer.encodings
 
@@ -27,10 +28,11 @@ class Writer:
     a list of several, whose values may be missing (NaN, None). `dense` is a name or several. `sparse` is a list of
     names, or a dict from names to encodings: Integers, Dictionary or Hashed. None stands for Integers if the first
     chunk has integers there, otherwise for Dictionary.
-    `weight` is the name of the samples' weights, or None.
+    `weight` is the name of the samples' weights, or None. `weights` is a dict from features to the columns of their
+    ids' weights, which have the shape of the ids: {"tags": "tag_weights"}.
     """
 
-    def __init__(self, path, label, dense=(), sparse=(), weight=None):
+    def __init__(self, path, label, dense=(), sparse=(), weight=None, weights=None):
         self.path = os.fspath(path)
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise DatasetError(f"{self.path}: is there and is no regular file: name another output")
@@ -47,10 +49,15 @@ class Writer:
             if not isinstance(name, str) or not NAME.fullmatch(name):
                 raise DatasetError(f"{self.path}: a feature cannot be named {name!r}: letters, digits, _ - . (not "
                                    "first), at most 200")
+        weights = weights or {}
+        for name in weights:
+            if name not in encodings:
+                raise DatasetError(f"{self.path}: weights are for the ids of {name}, which is no sparse feature")
         try:
             self.lock = Lock(self.path)
             self.labels, self.numbers, self.weights = self.spool(None), self.spool(np.float32), self.spool(np.float32)
-            self.features = [Feature(name, encoding, self.spool) for name, encoding in encodings.items()]
+            self.features = [Feature(name, encoding, self.spool, weights.get(name))
+                             for name, encoding in encodings.items()]
         except OSError as error:
             self.close()
             raise self.failed("cannot create", error) from None
@@ -148,6 +155,7 @@ class Writer:
         dense = [self.use(float_array, name, column_of(self.path, chunk, name)) for name in self.dense]
         parts = [self.use(feature.part, feature.name, column_of(self.path, chunk, feature.name))
                  for feature in self.features]
+        id_weights_of = [self.id_weights(feature, part, chunk) for feature, part in zip(self.features, parts)]
         weights = None
         lengths = [(name, len(values)) for name, values in zip(self.dense, dense)]
         if self.weight is not None:
@@ -165,8 +173,8 @@ class Writer:
         self.append_dense(dense, len(labels))
         if weights is not None:
             self.weights.append(weights)
-        for feature, part in zip(self.features, parts):
-            feature.append(self.use(feature.encode, feature.name, part, part.sample_of), part)
+        for feature, part, own in zip(self.features, parts, id_weights_of):
+            feature.append(self.use(feature.encode, feature.name, part, part.sample_of), part, own)
         self.samples += len(labels)
 
     def labels_of(self, chunk):
@@ -178,6 +186,13 @@ class Writer:
                 raise DatasetError(f"{self.path}: column {name} ends at record {self.samples + len(column)}, column "
                                    f"{self.tasks[0]} at record {self.samples + len(columns[0])}")
         return np.stack(columns, 1)
+
+    def id_weights(self, feature, part, chunk):
+        """The weights of a feature's ids in a chunk, or None."""
+        name = feature.weight_column
+        if name is None:
+            return None
+        return self.use(lambda column: id_weights(part, column), name, column_of(self.path, chunk, name))
 
     def use(self, function, name, column, sample_of=lambda index: index):
         """function(column), with errors that name column and record."""

@@ -38,7 +38,7 @@ py::tuple arrays_of(const Batch& batch) {
   py::array dense = copied(batch.dense);
   const py::ssize_t width = b > 0 ? dense.size() / b : 0;
   return py::make_tuple(dense.reshape({b, width}), copied(batch.labels), copied(batch.ids),
-                        copied(batch.offsets));
+                        copied(batch.offsets), copied(batch.id_weights));
 }
 
 /// Shares the memory of a dict of arrays by name.
@@ -101,12 +101,14 @@ void define_tables(py::module_& m) {
       }))
       .def(
           "forward",
-          [](const py::object& self, const Ids& ids, const Ids& offsets) {
+          [](const py::object& self, const Ids& ids, const Ids& offsets, const Floats& weights) {
             auto& tables = self.cast<Tables&>();
             const auto i = view_of(ids), o = view_of(offsets);
-            return shared(unlocked([&] { return tables.forward(i, o); }), self);
+            const View<const float> w{weights.data(), static_cast<size_t>(weights.size())};
+            return shared(unlocked([&] { return tables.forward(i, o, w); }), self);
           },
-          py::arg("ids").noconvert(), py::arg("offsets").noconvert())
+          py::arg("ids").noconvert(), py::arg("offsets").noconvert(),
+          py::arg("weights").noconvert())
       .def("gradient",
            [](const py::object& self) { return shared(self.cast<Tables&>().gradient(), self); })
       .def("update", &Tables::update, py::call_guard<py::gil_scoped_release>())

@@ -104,13 +104,14 @@ void Tables::route(const LocalBags& bags) {
   }
 }
 
-MatrixView<const float> Tables::forward(View<const int64_t> ids, View<const int64_t> offsets) {
+MatrixView<const float> Tables::forward(View<const int64_t> ids, View<const int64_t> offsets,
+                                        View<const float> weights) {
   drop();
   const int64_t bags = std::max<int64_t>(0, static_cast<int64_t>(offsets.size()) - 1);
   const int64_t mine = bags / config_.model.num_features();
   int64_t global_size = 0;
   const Range part = my_part(mine, global_size);
-  route({part, global_size, ids, offsets});
+  route({part, global_size, ids, offsets, 0, weights});
   global_size_ = global_size;
   share_ = global_size > 0 ? static_cast<double>(mine) / static_cast<double>(global_size) : 0;
   tables_->await_ids();

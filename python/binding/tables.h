@@ -30,8 +30,10 @@ class Tables {
   ///
   /// @param ids      feature-major, then sample
   /// @param offsets  [features·b + 1] into ids
+  /// @param weights  of the ids, if a feature has weights
   /// @return [b, W], at the same address for every batch; valid until the next call
-  MatrixView<const float> forward(View<const int64_t> ids, View<const int64_t> offsets);
+  MatrixView<const float> forward(View<const int64_t> ids, View<const int64_t> offsets,
+                                  View<const float> weights = {});
   /// [b, W] for the gradient of the global batch's loss, which the caller fills before update().
   MatrixView<float> gradient() { return tables_->gradient().f32(); }
   /// Updates the rows of the batch, and ends it.

@@ -12,6 +12,7 @@ class Batch(typing.NamedTuple):
     labels: torch.Tensor   # float32 [b]
     ids: torch.Tensor      # int64, by feature, then by sample
     offsets: torch.Tensor  # int64 [features·b + 1] into ids
+    weights: torch.Tensor  # float32, of the ids; empty if no feature has weights
 
 
 class Dataset(torch.utils.data.IterableDataset):

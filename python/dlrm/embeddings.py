@@ -10,8 +10,8 @@ class _Lookup(torch.autograd.Function):
     """`anchor` requires a gradient, so that autograd calls backward; ids have none."""
 
     @staticmethod
-    def forward(ctx, anchor, module, ids, offsets):
-        pooled = module._lookup(ids, offsets)
+    def forward(ctx, anchor, module, ids, offsets, weights):
+        pooled = module._lookup(ids, offsets, weights)
         ctx.module, ctx.batch = module, module._batch
         return pooled
 
@@ -19,14 +19,14 @@ class _Lookup(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient):
         ctx.module._update(ctx.batch, gradient)
-        return None, None, None, None
+        return None, None, None, None, None
 
 
 class ShardedEmbeddings(torch.nn.Module):
     """Tables sharded over the ranks by a plan. All ranks make the same calls.
 
     tables      a list of dicts with the keys of `model.tables` in a config: name, rows, and optionally dim,
-                hotness, pooling, dtype, features, count
+                hotness, pooling, weights, dtype, features, count
     optimizer   the keys of `train.sparse_optimizer`: {"type": "adagrad", "lr": 0.01}
     batch_size  the most samples of a global batch
     dim         the width of tables that have none of their own
@@ -50,23 +50,27 @@ class ShardedEmbeddings(torch.nn.Module):
         self.features = self._tables.features
         self.width = self._tables.width
 
-    def forward(self, ids, offsets):
+    def forward(self, ids, offsets, weights=None):
         """Pools the bags of this rank's b samples: [b, width], the columns of the features in their order.
 
         ids, offsets  int64 on the CPU. Either one tensor each: ids by feature, then by sample, and [features·b + 1]
                       offsets, as batches of dlrm.Dataset have them. Or a list with a tensor for each feature,
                       with [b + 1] offsets, as EmbeddingBag takes them with include_last_offset=True.
 
+        weights       float32, of the ids, if a feature has `weights: true`; those of other features are not used. In
+                      a list, None stands for a feature without weights. They get no gradient.
+
         The result is this object's memory: the next call overwrites it. With gradients enabled, the batch
         waits for backward(); the next call drops it. A bad id or shape raises dlrm.Error on every rank, and
         nothing has changed then.
         """
         if isinstance(ids, (list, tuple)):
+            weights = _joined_weights(ids, weights)
             ids, offsets = _joined(ids, offsets)
-        ids, offsets = _checked("ids", ids), _checked("offsets", offsets)
+        ids, offsets, weights = _checked("ids", ids), _checked("offsets", offsets), _checked_weights(weights)
         if torch.is_grad_enabled():
-            return _Lookup.apply(self._anchor, self, ids, offsets)
-        pooled = self._lookup(ids, offsets)
+            return _Lookup.apply(self._anchor, self, ids, offsets, weights)
+        pooled = self._lookup(ids, offsets, weights)
         self._tables.drop()
         return pooled
 
@@ -115,9 +119,9 @@ class ShardedEmbeddings(torch.nn.Module):
     def extra_repr(self):
         return f"features={self.features}, width={self.width}"
 
-    def _lookup(self, ids, offsets):
+    def _lookup(self, ids, offsets, weights):
         self._batch += 1
-        return torch.from_numpy(self._tables.forward(ids.numpy(), offsets.numpy()))
+        return torch.from_numpy(self._tables.forward(ids.numpy(), offsets.numpy(), weights.numpy()))
 
     def _update(self, batch, gradient):
         if batch != self._batch:
@@ -140,6 +144,27 @@ def _checked(name, tensor):
     if tensor.dtype not in (torch.int64, torch.int32) or tensor.dim() != 1:
         raise ValueError(f"{name} are {tensor.dtype} of shape {list(tensor.shape)}; needs int64 of one dimension")
     return tensor.to(torch.int64).contiguous()
+
+
+def _checked_weights(weights):
+    if weights is None:
+        return torch.empty(0)
+    if weights.device.type != "cpu" or weights.dtype != torch.float32 or weights.dim() != 1:
+        raise ValueError(f"weights are {weights.dtype} of shape {list(weights.shape)} on {weights.device}; needs "
+                         "float32 of one dimension on the CPU")
+    return weights.detach().contiguous()
+
+
+def _joined_weights(ids, weights):
+    """One tensor, from those of the features."""
+    if weights is None:
+        return None
+    if len(weights) != len(ids):
+        raise ValueError(f"ids of {len(ids)} features, weights of {len(weights)}")
+    for feature, (own, given) in enumerate(zip(ids, weights)):
+        if given is not None and len(given) != len(own):
+            raise ValueError(f"feature {feature}: {len(given)} weights for {len(own)} ids")
+    return torch.cat([torch.ones(len(own)) if given is None else given for own, given in zip(ids, weights)])
 
 
 def _arrays(tensors):

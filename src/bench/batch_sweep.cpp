@@ -27,11 +27,16 @@ void shorten(Batch& batch, int64_t count) {
   if (count >= before) return;
   const auto features = static_cast<int64_t>(batch.offsets.size() - 1) / before;
   std::vector<int64_t> ids, offsets{0};
+  std::vector<float> weights;
   for (int64_t f = 0; f < features; ++f) {
     for (int64_t s = 0; s < count; ++s) {
       const auto at = static_cast<size_t>(f * before + s);
       ids.insert(ids.end(), batch.ids.begin() + batch.offsets[at],
                  batch.ids.begin() + batch.offsets[at + 1]);
+      if (!batch.id_weights.empty()) {
+        weights.insert(weights.end(), batch.id_weights.begin() + batch.offsets[at],
+                       batch.id_weights.begin() + batch.offsets[at + 1]);
+      }
       offsets.push_back(static_cast<int64_t>(ids.size()));
     }
   }
@@ -43,6 +48,7 @@ void shorten(Batch& batch, int64_t count) {
   }
   batch.labels.resize(labels * kept);
   batch.ids = std::move(ids);
+  batch.id_weights = std::move(weights);
   batch.offsets = std::move(offsets);
   batch.global_size = count;
   batch.local = {0, count};

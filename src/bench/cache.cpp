@@ -8,6 +8,7 @@
 #include "dlrm/core/process_usage.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/train/local_bags.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/trainer.h"
 
@@ -69,7 +70,7 @@ class Training {
     for (size_t i = 0; i < batches.size(); ++i) {
       for (; routed < batches.size() && tables.in_flight() <= config_.batches_ahead(); ++routed) {
         const Batch& batch = batches[routed];
-        tables.route({batch.local, batch.global_size, batch.ids, batch.offsets});
+        tables.route(bags_of(batch));
       }
       tables.await_ids();
       tables.prepare_ids();
@@ -110,7 +111,8 @@ void write_all_rows(Trainer& trainer) {
   constexpr int64_t kValues = 1 << 22;
   std::vector<float> values;
   for (const TensorShard& shard : trainer.shards()) {
-    if (!shard.path.starts_with("/tables/") || !shard.path.ends_with("/weight")) continue;
+    const bool of_rows = shard.path.starts_with("/tables/") || shard.path.starts_with("/linear/");
+    if (!of_rows || !shard.path.ends_with("/weight")) continue;
     const int64_t rows = std::max<int64_t>(kValues / shard.columns.size(), 1);
     values.resize(static_cast<size_t>(rows * shard.columns.size()));
     for (int64_t r = 0; r < shard.rows.size(); r += rows) {

@@ -42,11 +42,13 @@ Samples draw(const ModelConfig& model, int64_t first, int64_t count) {
       samples.dense.push_back(static_cast<float>(number()));
     }
     for (const TableConfig& table : model.tables) {
+      if (table.is_linear) continue;
       for (const FeatureConfig& feature : table.features) {
         for (int64_t k = 0; k < feature.hotness; ++k) {
           samples.ids.push_back(static_cast<int64_t>(number() * static_cast<double>(table.rows)));
         }
         samples.offsets.push_back(static_cast<int64_t>(samples.ids.size()));
+        if (model.weighted()) samples.weights.resize(samples.ids.size(), 1.0f);
       }
     }
   }

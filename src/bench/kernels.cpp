@@ -112,7 +112,7 @@ Array<char> KernelClock::numbers(int64_t rows, int64_t cols, DType type, const c
   table.type = type;
   table.rows = rows;
   table.width = table.stride = cols;
-  ops.fill_uniform(1, 0, 0, 1.0f, table);
+  ops.fill_rows(1, 0, 0, {InitType::kUniform, 1}, table);
   return array;
 }
 

@@ -118,7 +118,7 @@ void time_initialisation(KernelClock& clock) {
   t.width = t.stride = s.width;
   KernelRow row{.name = "fill uniform", .shape = fmt::format("{} x {}", rows, s.width)};
   row.bytes = 4.0 * static_cast<double>(rows * s.width);
-  clock.time(row, [&] { clock.ops.fill_uniform(1, 0, 0, 0.1f, t); });
+  clock.time(row, [&] { clock.ops.fill_rows(1, 0, 0, {InitType::kUniform, 0.1f}, t); });
 }
 
 }  // namespace

@@ -20,6 +20,49 @@ int64_t mlp_parameters(int64_t input, const std::vector<int64_t>& widths, bool l
 
 }  // namespace
 
+RowInit TableConfig::row_init() const {
+  if (init.scale > 0) return {init.type, static_cast<float>(init.scale)};
+  const bool uniform = init.type == InitType::kUniform;
+  return {init.type,
+          uniform ? static_cast<float>(1.0 / std::sqrt(static_cast<double>(rows))) : 0.01f};
+}
+
+void ModelConfig::add_linear_tables() {
+  if (!linear) return;
+  std::vector<TableConfig> weights;
+  for (const TableConfig& table : tables) {
+    for (const FeatureConfig& feature : table.features) {
+      TableConfig& added = weights.emplace_back();
+      added.name = added.group = "linear/" + feature.name;
+      added.rows = table.rows;
+      added.dim = 1;
+      added.features = {feature};
+      added.l2 = table.l2;
+      added.init.type = InitType::kZero;
+      added.is_linear = true;
+    }
+  }
+  tables.insert(tables.end(), weights.begin(), weights.end());
+}
+
+ModelConfig ModelConfig::without_linear() const {
+  ModelConfig model = *this;
+  model.linear = false;
+  std::erase_if(model.tables, [](const TableConfig& table) { return table.is_linear; });
+  return model;
+}
+
+int64_t ModelConfig::linear_features() const {
+  return std::count_if(tables.begin(), tables.end(),
+                       [](const TableConfig& table) { return table.is_linear; });
+}
+
+bool TableConfig::weighted() const {
+  return std::ranges::any_of(features, &FeatureConfig::weights);
+}
+
+bool ModelConfig::weighted() const { return std::ranges::any_of(tables, &TableConfig::weighted); }
+
 int64_t ModelConfig::num_features() const {
   int64_t count = 0;
   for (const TableConfig& table : tables) count += static_cast<int64_t>(table.features.size());
@@ -45,11 +88,12 @@ int64_t ModelConfig::projected_width() const {
 std::vector<FeatureVectors> ModelConfig::projected_features() const {
   const auto needs_equal = [](const auto& i) { return i.kNeedsEqualWidths; };
   const int64_t width = dense_features > 0 ? bottom_width() : tables.front().dim;
-  const bool equal =
-      std::ranges::all_of(tables, [&](const TableConfig& table) { return table.dim == width; });
+  const bool equal = std::ranges::all_of(
+      tables, [&](const TableConfig& table) { return table.dim == width || table.is_linear; });
   std::vector<FeatureVectors> features;
   if (equal || !std::visit(needs_equal, interaction)) return features;
   for (const TableConfig& table : tables) {
+    if (table.is_linear) continue;
     for (const FeatureConfig& feature : table.features)
       features.push_back({feature.name, table.dim});
   }
@@ -57,9 +101,10 @@ std::vector<FeatureVectors> ModelConfig::projected_features() const {
 }
 
 InteractionInputs ModelConfig::interaction_inputs() const {
-  const int64_t features = num_features();
+  const int64_t weights = linear_features(), features = num_features() - weights;
   const bool projected = !projected_features().empty();
-  return {bottom_width(), projected ? features * projected_width() : embedding_width(), features};
+  return {bottom_width(), projected ? features * projected_width() : embedding_width() - weights,
+          features};
 }
 
 int64_t ModelConfig::interaction_width() const {
@@ -83,8 +128,8 @@ InteractionCost ModelConfig::interaction_cost() const {
 }
 
 int64_t ModelConfig::dense_parameters() const {
-  int64_t total =
-      mlp_parameters(dense_features, bottom_mlp, layer_norm.bottom) + interaction_cost().parameters;
+  int64_t total = mlp_parameters(dense_features, bottom_mlp, layer_norm.bottom) +
+                  interaction_cost().parameters + (linear ? dense_features : 0);
   for (const Tower& tower : towers()) {
     total += mlp_parameters(interaction_width(), tower.layers, layer_norm.top);
   }

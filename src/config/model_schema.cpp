@@ -103,6 +103,9 @@ Schema<ModelConfig> model_schema() {
                               "last one,"),
              "layer normalisation of hidden layers");
   schema.key("interaction", &M::interaction, interaction_codec(), "how X and E are combined");
+  schema.key("linear", &M::linear, boolean(),
+             "adds a weight of each id of a feature, pooled like it, and of each dense feature to "
+             "the logit");
   schema.key("tables", &M::tables, table_list(), "the embedding tables").required();
   schema
       .key("tasks", &M::tasks, task_list(),
@@ -112,6 +115,7 @@ Schema<ModelConfig> model_schema() {
       .omit_if([](const M& model) { return model.tasks.empty(); });
   schema.then([](const Node& node, const std::string& path, M& model) {
     set_default_dim(model.tables, model.embedding_dim);
+    model.add_linear_tables();
     for (TaskConfig& task : model.tasks) {
       if (task.tower.empty()) task.tower = model.top_mlp;
     }

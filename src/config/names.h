@@ -8,6 +8,8 @@ namespace dlrm {
 // The names of enumerators in YAML.
 
 inline const Names<Pooling> kPoolingNames{{"sum", Pooling::kSum}, {"mean", Pooling::kMean}};
+inline const Names<InitType> kInitTypeNames{
+    {"uniform", InitType::kUniform}, {"normal", InitType::kNormal}, {"zero", InitType::kZero}};
 inline const Names<DType> kTableTypeNames{{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}};
 inline const Names<DType> kForwardWireNames{
     {"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}};

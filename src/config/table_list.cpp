@@ -31,7 +31,37 @@ struct TableEntry {
   Pooling pooling = Pooling::kSum;
   std::vector<FeatureConfig> features;
   double l2 = -1;
+  InitConfig init;
+  bool weights = false;
 };
+
+Schema<InitConfig> init_schema() {
+  using I = InitConfig;
+  Schema<I> schema;
+  schema.key("type", &I::type, choice(kInitTypeNames), "distribution of the initial rows");
+  schema
+      .key("scale", &I::scale, real_number(1e-12, 1e6),
+           "uniform: largest absolute value; normal: standard deviation")
+      .default_shown("uniform: 1/sqrt(rows); normal: 0.01")
+      .omit_if([](const I& init) { return init.scale == 0; });
+  schema.then([](const Node& node, const std::string& path, I& init) {
+    const NodePtr scale = node.find("scale");
+    if (!scale || init.type != InitType::kZero) return;
+    throw usage_error("{}: {}.scale has no effect if the type is zero: leave it out",
+                      scale->place.text(), path);
+  });
+  return schema;
+}
+
+/// Refuses weights where rows are not added.
+template <class T>
+void check_pooling(const Node& node, const std::string& path, T& feature) {
+  if (!feature.weights || feature.pooling == Pooling::kSum) return;
+  throw usage_error(
+      "{}: {}.weights needs pooling sum; for a weighted mean, give weights whose sum "
+      "in a bag is 1",
+      place_of(node, "weights").text(), path);
+}
 
 Schema<FeatureConfig> feature_schema() {
   Schema<FeatureConfig> schema;
@@ -41,6 +71,11 @@ Schema<FeatureConfig> feature_schema() {
              "ids in a bag; the expected mean if the data has offsets");
   schema.key("pooling", &FeatureConfig::pooling, choice(kPoolingNames),
              "how the rows of a bag are combined");
+  schema
+      .key("weights", &FeatureConfig::weights, boolean(),
+           "each id has a weight in the data, which multiplies its row; with pooling sum")
+      .omit_if([](const FeatureConfig& feature) { return !feature.weights; });
+  schema.then(check_pooling<FeatureConfig>);
   return schema;
 }
 
@@ -86,6 +121,8 @@ Schema<TableEntry> entry_schema() {
   schema.key("l2", &TableEntry::l2, real_number(0, 1e6), "l2 of the rows of this table")
       .default_shown("train.sparse_optimizer.l2")
       .omit_if([](const TableEntry& entry) { return entry.l2 < 0; });
+  schema.key("init", &TableEntry::init, section(init_schema()), "the rows before training")
+      .omit_if([](const TableEntry& entry) { return entry.init == InitConfig(); });
   schema
       .key("count", &TableEntry::count, whole_number<int64_t>(1, kMaxCount),
            "number of tables of this shape: <name>_0, <name>_1, ..., with the same suffixes on "
@@ -100,12 +137,16 @@ Schema<TableEntry> entry_schema() {
       .key("pooling", &TableEntry::pooling, choice(kPoolingNames),
            "pooling of the only feature, if none are listed")
       .omit_if(has_features);
+  schema
+      .key("weights", &TableEntry::weights, boolean(),
+           "weights of the only feature, if none are listed")
+      .omit_if([](const TableEntry& entry) { return has_features(entry) || !entry.weights; });
   schema.key("features", &TableEntry::features, feature_list(), "features that use the table")
       .default_shown("one, of the table's name")
       .omit_if([](const TableEntry& entry) { return !has_features(entry); });
   schema.then([](const Node& node, const std::string& path, TableEntry& entry) {
-    if (!has_features(entry)) return;
-    for (const char* name : {"hotness", "pooling"}) {
+    if (!has_features(entry)) return check_pooling(node, path, entry);
+    for (const char* name : {"hotness", "pooling", "weights"}) {
       const NodePtr value = node.find(name);
       if (!value) continue;
       throw usage_error("{}: {}.{} is set together with features: set it in each feature",
@@ -159,11 +200,11 @@ class Expansion {
  private:
   void add_table(const TableEntry& entry, const std::string& suffix, const YamlPlace& place) {
     TableConfig table{entry.name + suffix, entry.name, entry.rows, entry.dim,
-                      entry.dtype,         {},         entry.l2};
+                      entry.dtype,         {},         entry.l2,   entry.init};
     table_names_.claim(table.name, place);
     table.features = entry.features;
     if (table.features.empty()) {
-      table.features.push_back({entry.name, entry.hotness, entry.pooling});
+      table.features.push_back({entry.name, entry.hotness, entry.pooling, entry.weights});
     }
     for (FeatureConfig& feature : table.features) {
       feature.name += suffix;
@@ -179,7 +220,7 @@ class Expansion {
 };
 
 bool is_alike(const FeatureConfig& a, const FeatureConfig& b) {
-  return a.hotness == b.hotness && a.pooling == b.pooling;
+  return a.hotness == b.hotness && a.pooling == b.pooling && a.weights == b.weights;
 }
 
 /// True if `table` is member `i` of the group that began with `entry`, whose names have no suffix.
@@ -187,6 +228,7 @@ bool is_member(const TableConfig& table, const TableEntry& entry, int64_t i) {
   const std::string suffix = fmt::format("_{}", i);
   const bool same_shape = table.rows == entry.rows && table.dim == entry.dim &&
                           table.dtype == entry.dtype && table.l2 == entry.l2 &&
+                          table.init == entry.init &&
                           table.features.size() == entry.features.size();
   if (!same_shape || table.group != entry.name || table.name != entry.name + suffix) return false;
   for (size_t f = 0; f < table.features.size(); ++f) {
@@ -202,6 +244,7 @@ void fold_single_feature(TableEntry& entry) {
   if (entry.features.size() != 1 || entry.features[0].name != entry.name) return;
   entry.hotness = entry.features[0].hotness;
   entry.pooling = entry.features[0].pooling;
+  entry.weights = entry.features[0].weights;
   entry.features.clear();
 }
 
@@ -209,7 +252,7 @@ void fold_single_feature(TableEntry& entry) {
 TableEntry entry_at(const std::vector<TableConfig>& tables, size_t first) {
   const TableConfig& table = tables[first];
   TableEntry entry{table.name, table.rows,    table.dim,      table.dtype, 0,
-                   1,          Pooling::kSum, table.features, table.l2};
+                   1,          Pooling::kSum, table.features, table.l2,    table.init};
   TableEntry group = entry;
   group.name = table.group;
   for (FeatureConfig& feature : group.features) {
@@ -240,7 +283,7 @@ void read_tables(const Schema<TableEntry>& schema, const Node& node, const std::
 
 NodePtr write_tables(const Schema<TableEntry>& schema, const std::vector<TableConfig>& tables) {
   std::vector<NodePtr> items;
-  for (size_t i = 0; i < tables.size();) {
+  for (size_t i = 0; i < tables.size() && !tables[i].is_linear;) {
     const TableEntry entry = entry_at(tables, i);
     items.push_back(schema.write(entry));
     i += static_cast<size_t>(std::max<int64_t>(entry.count, 1));

@@ -174,6 +174,21 @@ void check_eval(const RunConfig& config, const Node& root) {
   }
 }
 
+/// Weights travel with the ids that a host buckets, and they are in datasets.
+void check_weights(const RunConfig& config, const Node& root) {
+  if (!config.model.weighted()) return;
+  if (config.routing.mode == RoutingMode::kFixed) {
+    throw usage_error("{}: routing.mode is fixed, and ids of a feature have weights: needs exact",
+                      place_of(root, "routing.mode").text());
+  }
+  if (config.data.source == DataKind::kCriteo) {
+    throw usage_error(
+        "{}: data.source is criteo, whose ids have no weights: needs hdf5, or features without "
+        "weights",
+        place_of(root, "data.source").text());
+  }
+}
+
 bool is_generated(const DataConfig& data) {
   return data.source == DataKind::kSynthetic ||
          (data.source == DataKind::kReplay && data.train.empty());
@@ -218,6 +233,7 @@ void validate(const RunConfig& config, const Node& root) {
   check_model(config.model, root);
   check_penalties(config, root);
   check_eval(config, root);
+  check_weights(config, root);
   const DataConfig& data = config.data;
   if (data.source == DataKind::kHdf5 && data.train.empty()) {
     throw usage_error(

@@ -1,5 +1,6 @@
 #include "dlrm/core/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -53,6 +54,28 @@ void uniform_row(uint64_t key, uint64_t row, int64_t column, int64_t count, floa
     }
     const float u = uniform01(words[static_cast<size_t>(c % 4)]);
     out[i] = (u * 2.0f - 1.0f) * bound;
+  }
+}
+
+void normal_row(uint64_t key, uint64_t row, int64_t column, int64_t count, float scale,
+                float* out) {
+  const float factor = normal_factor(scale);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto words = philox(key, {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32),
+                                    static_cast<uint32_t>(column + i), 1});
+    out[i] = static_cast<float>(sum_of_halves(words)) * factor;
+  }
+}
+
+void initial_row(const RowInit& init, uint64_t key, uint64_t row, int64_t column, int64_t count,
+                 float* out) {
+  switch (init.type) {
+    case InitType::kUniform:
+      return uniform_row(key, row, column, count, init.scale, out);
+    case InitType::kNormal:
+      return normal_row(key, row, column, count, init.scale, out);
+    case InitType::kZero:
+      std::fill_n(out, count, 0.0f);
   }
 }
 

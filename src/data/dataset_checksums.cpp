@@ -26,7 +26,9 @@ class BlockCheck {
     const int64_t width = bytes_of(feature.type);
     const std::string group = "/sparse/" + feature.name;
     if (feature.offsets == nullptr) {
-      return samples(group + "/ids", feature.ids, width * feature.hotness, feature.id_sums);
+      samples(group + "/ids", feature.ids, width * feature.hotness, feature.id_sums);
+      if (!feature.weighted) return;
+      return samples(group + "/weights", feature.weights, 4 * feature.hotness, feature.weight_sums);
     }
     // A block includes the offset at which its last sample ends.
     compare(group + "/offsets", feature.offsets, {samples_.begin * 8, samples_.end * 8 + 8},
@@ -34,6 +36,8 @@ class BlockCheck {
     const Range ids{offset(feature, samples_.begin), offset(feature, samples_.end)};
     if (ids.begin < 0 || ids.end < ids.begin || ids.end > feature.count) fail(group + "/offsets");
     compare(group + "/ids", feature.ids, {ids.begin * width, ids.end * width}, feature.id_sums);
+    if (!feature.weighted) return;
+    compare(group + "/weights", feature.weights, {ids.begin * 4, ids.end * 4}, feature.weight_sums);
   }
 
  private:

@@ -48,6 +48,10 @@ void check_alike(const DatasetFile& first, const DatasetFile& other) {
     const MappedFeature& b = other.features()[f];
     if (a.name != b.name) throw differ("the set of features (" + a.name + ", " + b.name + ")");
     if (a.hotness != b.hotness) throw differ("the hotness of feature " + a.name);
+    if (a.weighted != b.weighted) {
+      throw usage_error("{} and {} do not belong together: only {} has /sparse/{}/weights",
+                        first.path(), other.path(), (a.weighted ? first : other).path(), a.name);
+    }
     if (a.type != b.type) throw differ("the type of the ids of feature " + a.name);
   }
 }
@@ -73,6 +77,12 @@ class Columns {
     MappedFeature mapped{stored.name, stored.rows, stored.hotness, stored.type, stored.count};
     mapped.ids = find(ids, stored.ids, stored.count, bytes_of(stored.type));
     mapped.id_sums = sums(ids, stored.ids, blocks);
+    if (stored.weighted) {
+      const std::string weights = "/sparse/" + stored.name + "/weights";
+      mapped.weighted = true;
+      mapped.weights = find(weights, stored.weights, stored.count, 4);
+      mapped.weight_sums = sums(weights, stored.weights, blocks);
+    }
     if (stored.hotness > 0) return mapped;
     mapped.offsets = find(offsets, stored.offsets, structure_.samples + 1, 8);
     mapped.offset_sums = sums(offsets, stored.offsets, blocks);

@@ -48,16 +48,17 @@ void create_feature(Creator& creator, const FeatureColumn& feature, int64_t samp
   made.set_integer("rows", feature.rows);
   if (feature.hotness > 0) {
     made.set_integer("hotness", feature.hotness);
-    return;
+  } else {
+    creator.column(group + "/offsets", Type::kInt64, {samples + 1}, 8);
   }
-  creator.column(group + "/offsets", Type::kInt64, {samples + 1}, 8);
+  if (feature.weighted) creator.column(group + "/weights", Type::kFloat32, {ids}, 4);
 }
 
 }  // namespace
 
 size_t column_count(const DatasetLayout& layout) {
   size_t count = first_feature_column(layout);
-  for (const FeatureColumn& feature : layout.features) count += feature.hotness > 0 ? 1 : 2;
+  for (const FeatureColumn& feature : layout.features) count += column_count(feature);
   return count;
 }
 

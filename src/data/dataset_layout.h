@@ -16,8 +16,11 @@ struct Extent {
   int64_t bytes = 0;
 };
 
-/// Number of columns of a layout: label, dense, possibly weight, then ids and possibly offsets of
-/// each feature.
+/// Number of columns of a feature: ids, possibly offsets, possibly weights.
+inline size_t column_count(const FeatureColumn& feature) {
+  return 1 + (feature.hotness == 0 ? 1 : 0) + (feature.weighted ? 1 : 0);
+}
+/// Number of columns of a layout: label, dense, possibly weight, then those of each feature.
 size_t column_count(const DatasetLayout& layout);
 /// The first column that belongs to a feature.
 inline size_t first_feature_column(const DatasetLayout& layout) { return layout.weighted ? 3 : 2; }

@@ -22,6 +22,8 @@ struct StoredFeature {
   int64_t count = 0;  ///< ids in all
   StoredColumn ids;
   StoredColumn offsets;
+  bool weighted = false;  ///< has a weight for each id
+  StoredColumn weights;
 };
 
 /// What the metadata of a dataset file says. Only the file's size is unchecked.

@@ -72,6 +72,7 @@ DatasetBlock part_of(const DatasetLayout& layout, const DatasetBlock& block, int
     } else {
       column.wide_ids = bags.wide_ids.subspan(used[f], ids);
     }
+    if (layout.features[f].weighted) column.weights = bags.weights.subspan(used[f], ids);
     used[f] += ids;
     part.bags.push_back(column);
   }
@@ -179,9 +180,8 @@ class DatasetWriter::Impl {
   template <class Body>
   void for_each_offsets(const Body& body) {
     for (size_t column = first_feature_column(layout_), f = 0; f < ids_.size(); ++f) {
-      const bool bags = layout_.features[f].hotness == 0;
-      if (bags) body(column + 1, f);
-      column += bags ? 2 : 1;
+      if (layout_.features[f].hotness == 0) body(column + 1, f);
+      column += column_count(layout_.features[f]);
     }
   }
 
@@ -247,12 +247,14 @@ class DatasetWriter::Impl {
     const bool narrow = feature.ids == IdType::kInt32;
     const auto count = static_cast<int64_t>(narrow ? bags.ids.size() : bags.wide_ids.size());
     const void* data = narrow ? static_cast<const void*>(bags.ids.data()) : bags.wide_ids.data();
-    put(column, data, count * bytes_of(feature.ids));
-    if (feature.hotness > 0) return column + 1;
-    offsets_.clear();
-    for (const int32_t length : bags.lengths) offsets_.push_back(ids_[f] += length);
-    put(column + 1, offsets_.data(), block.samples * 8);
-    return column + 2;
+    put(column++, data, count * bytes_of(feature.ids));
+    if (feature.hotness == 0) {
+      offsets_.clear();
+      for (const int32_t length : bags.lengths) offsets_.push_back(ids_[f] += length);
+      put(column++, offsets_.data(), block.samples * 8);
+    }
+    if (feature.weighted) put(column++, bags.weights.data(), count * 4);
+    return column;
   }
 
   void check_block(const DatasetBlock& block) const {
@@ -272,6 +274,8 @@ class DatasetWriter::Impl {
       }
       const bool narrow = layout_.features[f].ids == IdType::kInt32;
       DLRM_CHECK((narrow ? bags.ids.size() : bags.wide_ids.size()) == expected, "{}",
+                 layout_.features[f].name);
+      DLRM_CHECK(bags.weights.size() == (layout_.features[f].weighted ? expected : 0), "{}",
                  layout_.features[f].name);
     }
   }

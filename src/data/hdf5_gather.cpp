@@ -165,6 +165,34 @@ void Hdf5Source::gather_offsets(const std::vector<Place>& places, Batch& batch) 
   }
 }
 
+/// Gathers the weights of ids if a feature has some. They are finite.
+void Hdf5Source::gather_id_weights(const std::vector<Place>& places, Batch& batch) const {
+  const bool any =
+      std::ranges::any_of(columns_, [](const Column& c) { return !c.weights.empty(); });
+  batch.id_weights.assign(any ? static_cast<size_t>(batch.offsets.back()) : 0, 1.0f);
+  for (size_t f = 0; f < columns_.size(); ++f) {
+    const Column& column = columns_[f];
+    if (column.weights.empty()) continue;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Place& place = places[i];
+      const auto file = static_cast<size_t>(place.file);
+      const int64_t* ends = batch.offsets.data() + f * places.size() + i;
+      const int64_t first = column.hotness > 0
+                                ? place.sample * column.hotness
+                                : element<int64_t>(column.offsets[file], place.sample);
+      const auto count = static_cast<size_t>(ends[1] - ends[0]);
+      if (count == 0) continue;
+      float* const out = batch.id_weights.data() + ends[0];
+      std::memcpy(out, column.weights[file] + first * 4, count * 4);
+      if (!any_non_finite(out, count)) continue;
+      const float* const bad =
+          std::find_if(out, out + count, [](const float& w) { return any_non_finite(&w, 1); });
+      throw usage_error("{}, feature {}: weight {} of an id is not a finite number", record(place),
+                        column.name, *bad);
+    }
+  }
+}
+
 void Hdf5Source::gather_ids(const std::vector<Place>& places, Batch& batch) const {
   batch.ids.resize(static_cast<size_t>(batch.offsets.back()));
   bool bad = false;
@@ -218,12 +246,17 @@ void Hdf5Source::drop_invalid(Batch& batch) const {
     const int64_t to = batch.offsets[bag + 1];
     for (; from < to; ++from) {
       const int64_t id = batch.ids[static_cast<size_t>(from)];
-      if (static_cast<uint64_t>(id) < limit) batch.ids[static_cast<size_t>(kept++)] = id;
+      if (static_cast<uint64_t>(id) >= limit) continue;
+      if (!batch.id_weights.empty()) {
+        batch.id_weights[static_cast<size_t>(kept)] = batch.id_weights[static_cast<size_t>(from)];
+      }
+      batch.ids[static_cast<size_t>(kept++)] = id;
     }
     batch.offsets[bag + 1] = kept;
   }
   batch.dropped = from - kept;
   batch.ids.resize(static_cast<size_t>(kept));
+  if (!batch.id_weights.empty()) batch.id_weights.resize(static_cast<size_t>(kept));
 }
 
 void Hdf5Source::report_invalid(const std::vector<Place>& places, const Batch& batch) const {

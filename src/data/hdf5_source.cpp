@@ -77,6 +77,15 @@ void Hdf5Source::add_column(const TableConfig& table, const FeatureConfig& featu
       throw usage_error("{}: feature {} has hotness {}, the config says {}", file->path(),
                         feature.name, found->hotness, feature.hotness);
     }
+    if (feature.weights) {
+      if (!found->weighted) {
+        throw usage_error(
+            "{}: feature {} has no weights (/sparse/{}/weights), the config asks for "
+            "them",
+            file->path(), feature.name, feature.name);
+      }
+      column.weights.push_back(found->weights);
+    }
     column.hotness = found->hotness;
     column.type = found->type;
     column.ids.push_back(found->ids);
@@ -114,6 +123,7 @@ void Hdf5Source::gather(const std::vector<Place>& places, Batch& batch) const {
   if (dataset_.files().front()->weighted()) gather_weights(places, batch);
   gather_dense(places, batch);
   gather_offsets(places, batch);
+  gather_id_weights(places, batch);
   gather_ids(places, batch);
 }
 
@@ -189,6 +199,9 @@ void Hdf5Source::advise_samples(Range samples) const {
     for (const Column& column : columns_) {
       const int64_t width = bytes_of(column.type) * column.hotness;
       advise(column.ids[f], begin * width, end * width);
+      if (!column.weights.empty()) {
+        advise(column.weights[f], begin * 4 * column.hotness, end * 4 * column.hotness);
+      }
       // Leaves the ids of bags with offsets to the kernel's readahead.
       advise(column.offsets[f], begin * 8, (end + 1) * 8);
     }

@@ -46,7 +46,8 @@ class Hdf5Source : public BatchSource {
     IdType type = IdType::kInt32;
     std::vector<const std::byte*> ids;
     std::vector<const std::byte*> offsets;
-    std::vector<int64_t> counts;  // ids in each file
+    std::vector<int64_t> counts;            // ids in each file
+    std::vector<const std::byte*> weights;  // of the ids; empty if the config asks for none
   };
   using Place = SamplePlace;
   struct Scratch {
@@ -72,6 +73,7 @@ class Hdf5Source : public BatchSource {
   template <class Id>
   bool gather_feature(const Column& column, const std::vector<Place>& places, size_t feature,
                       Batch& batch) const;
+  void gather_id_weights(const std::vector<Place>& places, Batch& batch) const;
   void drop_invalid(Batch& batch) const;
   [[noreturn]] void report_invalid(const std::vector<Place>& places, const Batch& batch) const;
   [[noreturn]] void report_bags(const Column& column, const Place& place) const;

@@ -3,6 +3,7 @@
 
 #include "criteo_source.h"
 #include "hdf5_source.h"
+#include "linear_source.h"
 #include "replay_source.h"
 #include "synthetic_source.h"
 
@@ -43,21 +44,34 @@ std::unique_ptr<BatchSource> make_criteo(const RunConfig& config, Split split, i
   return nullptr;
 }
 
+/// The source of the samples as they are, without a linear part's second bags.
+std::unique_ptr<BatchSource> make_plain(const RunConfig& config, Split split, int rank, int world,
+                                        const BatchSource* same_data) {
+  const bool generated = config.data.source == DataKind::kSynthetic ||
+                         (config.data.source == DataKind::kReplay && config.data.train.empty());
+  if (config.data.source == DataKind::kCriteo) {
+    return make_criteo(config, split, rank, world, same_data);
+  }
+  if (generated) return std::make_unique<SyntheticSource>(config, split, rank, world);
+  return make_hdf5(config, split, rank, world);
+}
+
+std::unique_ptr<BatchSource> make_linear(RunConfig config, Split split, int rank, int world,
+                                         const BatchSource* same_data) {
+  config.model = config.model.without_linear();
+  const auto* linear = dynamic_cast<const LinearSource*>(same_data);
+  auto source = make_plain(config, split, rank, world, linear ? &linear->source() : nullptr);
+  return source ? std::make_unique<LinearSource>(std::move(source)) : nullptr;
+}
+
 }  // namespace
 
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
                                                int world, const BatchSource* same_data) {
-  const bool generated = config.data.source == DataKind::kSynthetic ||
-                         (config.data.source == DataKind::kReplay && config.data.train.empty());
   if (split == Split::kValid && config.data.valid.empty()) return nullptr;
-  std::unique_ptr<BatchSource> source;
-  if (config.data.source == DataKind::kCriteo) {
-    source = make_criteo(config, split, rank, world, same_data);
-  } else if (generated) {
-    source = std::make_unique<SyntheticSource>(config, split, rank, world);
-  } else {
-    source = make_hdf5(config, split, rank, world);
-  }
+  std::unique_ptr<BatchSource> source = config.model.linear
+                                            ? make_linear(config, split, rank, world, same_data)
+                                            : make_plain(config, split, rank, world, same_data);
   if (config.data.source == DataKind::kReplay && split == Split::kTrain) {
     return std::make_unique<ReplaySource>(*source);
   }

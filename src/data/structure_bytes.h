@@ -96,6 +96,8 @@ void visit(Stream& stream, DatasetStructure& structure) {
     stream(feature.count);
     visit(stream, feature.ids);
     visit(stream, feature.offsets);
+    visit_enum(stream, feature.weighted);
+    visit(stream, feature.weights);
   }
 }
 

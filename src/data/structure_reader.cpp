@@ -147,7 +147,21 @@ void StructureReader::read_feature(const std::string& name) {
                         ids.name(), feature.count, out_.samples, feature.hotness);
     }
   }
+  if (file_.exists(group + "/weights")) read_weights(feature, group);
   out_.features.push_back(std::move(feature));
+}
+
+void StructureReader::read_weights(StoredFeature& feature, const std::string& group) {
+  const hdf5::Dataset weights = find(group + "/weights", 1);
+  if (weights.type() != Type::kFloat32) {
+    throw usage_error("{}: {} must hold float32", path_, weights.name());
+  }
+  if (weights.shape()[0] != feature.count) {
+    throw usage_error("{}: {} has {} elements, one for each of {} ids is needed", path_,
+                      weights.name(), weights.shape()[0], feature.count);
+  }
+  feature.weighted = true;
+  feature.weights = locate(weights);
 }
 
 void StructureReader::read_offsets(StoredFeature& feature, const std::string& group) {

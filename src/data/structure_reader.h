@@ -20,6 +20,7 @@ class StructureReader {
   void read_weights();
   void read_dense();
   void read_feature(const std::string& name);
+  void read_weights(StoredFeature& feature, const std::string& group);
   void read_offsets(StoredFeature& feature, const std::string& group);
 
   /// Throws unless the dataset has one element for each sample.

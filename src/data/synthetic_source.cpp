@@ -25,7 +25,8 @@ SyntheticSource::SyntheticSource(const RunConfig& config, Split split, int rank,
       alpha_(config.data.synthetic.alpha),
       dense_width_(config.model.dense_features),
       rank_(rank),
-      world_(world) {
+      world_(world),
+      weighted_(config.model.weighted()) {
   if (plan_.samples < 1) throw usage_error("data.synthetic.samples must be at least 1");
   const uint64_t seed = config.data.synthetic.seed;
   for (const TaskConfig& task : config.model.tasks) {
@@ -34,8 +35,9 @@ SyntheticSource::SyntheticSource(const RunConfig& config, Split split, int rank,
   if (label_keys_.empty()) label_keys_.push_back(stream_key(seed, "synthetic/label"));
   for (const TableConfig& table : config.model.tables) {
     for (const FeatureConfig& feature : table.features) {
-      const uint64_t key = stream_key(seed, "synthetic/ids/" + feature.name);
-      columns_.push_back({PowerLaw(table.rows, alpha_), key, feature.hotness});
+      columns_.push_back({PowerLaw(table.rows, alpha_),
+                          stream_key(seed, "synthetic/ids/" + feature.name), feature.hotness,
+                          feature.weights, stream_key(seed, "synthetic/weights/" + feature.name)});
     }
   }
 }
@@ -61,6 +63,7 @@ void SyntheticSource::load(int64_t t, Batch& batch) const {
   for (const Column& column : columns_) hotness += column.hotness;
   batch.ids.resize(n * static_cast<size_t>(hotness));
   batch.offsets.resize(columns_.size() * n + 1);
+  batch.id_weights.assign(weighted_ ? batch.ids.size() : 0, 1.0f);
   int64_t* ids = batch.ids.data();
   int64_t* offsets = batch.offsets.data();
   int64_t next = 0;
@@ -69,6 +72,10 @@ void SyntheticSource::load(int64_t t, Batch& batch) const {
     const int64_t count = b * column.hotness;
     draw_ids(column.law, column.key, stream_, first * static_cast<uint64_t>(column.hotness), count,
              ids);
+    if (column.weighted) {
+      draw_uniform(column.weight_key, stream_, first * static_cast<uint64_t>(column.hotness), count,
+                   1.0f, batch.id_weights.data() + (ids - batch.ids.data()));
+    }
     ids += count;
     for (int64_t i = 0; i < b; ++i) *offsets++ = next += column.hotness;
   }

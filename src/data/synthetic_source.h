@@ -8,8 +8,8 @@
 namespace dlrm {
 
 /// Samples generated on request: ids by PowerLaw, dense features U[0, 100), labels 0 or 1
-/// with equal chance, of several labels each on its own. Sample i is the same in every epoch, on
-/// every rank, at every batch size.
+/// with equal chance, of several labels each on its own, weights of ids U[0, 1). Sample i is the
+/// same in every epoch, on every rank, at every batch size.
 class SyntheticSource : public BatchSource {
  public:
   SyntheticSource(const RunConfig& config, Split split, int rank, int world);
@@ -23,6 +23,8 @@ class SyntheticSource : public BatchSource {
     PowerLaw law;
     uint64_t key;
     int64_t hotness;
+    bool weighted;
+    uint64_t weight_key;
   };
 
   BatchPlan plan_;
@@ -33,6 +35,7 @@ class SyntheticSource : public BatchSource {
   int64_t dense_width_;
   int rank_, world_;
   std::vector<Column> columns_;
+  bool weighted_;  // a column is
 };
 
 }  // namespace dlrm

@@ -1,5 +1,7 @@
 #include "dlrm/embedding/sharded_embeddings.h"
 
+#include <algorithm>
+
 #include "dlrm/core/error.h"
 #include "dlrm/plan/id_exchange.h"
 
@@ -24,6 +26,10 @@ bool routes_on_devices(const Context& context, const LocalTables& tables) {
 
 std::unique_ptr<Router> make_router(Context& context, Ops& ops, const LocalTables& tables) {
   const RoutingConfig& routing = tables.options().routing;
+  const bool weighted = std::ranges::any_of(tables.options().tables, &TableConfig::weighted);
+  if (routing.mode == RoutingMode::kFixed && weighted) {
+    throw usage_error("routing.mode fixed does not route weights of ids: needs exact");
+  }
   const auto make = tables.layout().local                 ? make_local_router
                     : routes_on_devices(context, tables)  ? make_device_router
                     : routing.mode == RoutingMode::kFixed ? make_fixed_router

@@ -17,23 +17,21 @@ Towers::Towers(Context& context, Ops& ops, Parameters& parameters, const ModelCo
                           "activation gradients");
     towers_.push_back(std::move(part));
   }
+  logits_.resize(towers_.size()), dlogits_.resize(towers_.size());
 }
 
 void Towers::forward(Matrix z, const Progress& progress, const DropoutPlace* training) {
-  for (Part& tower : towers_) tower.logits = tower.mlp->forward(z, progress, training);
-}
-
-Matrix Towers::dlogits(size_t label) const {
-  Matrix dlogits = towers_[label].logits;
-  dlogits.data = towers_[label].dlogits.data();
-  return dlogits;
+  for (size_t t = 0; t < towers_.size(); ++t) {
+    logits_[t] = dlogits_[t] = towers_[t].mlp->forward(z, progress, training);
+    dlogits_[t].data = towers_[t].dlogits.data();
+  }
 }
 
 /// From the last tower, because backward fills the gradients of parameters from the end.
 void Towers::backward(Matrix dz, const Progress& progress) {
   for (size_t t = towers_.size(); t-- > 0;) {
     const bool is_first = t + 1 == towers_.size();
-    towers_[t].mlp->backward(dlogits(t), dz, progress, is_first ? Matrix() : dz);
+    towers_[t].mlp->backward(dlogits_[t], dz, progress, is_first ? Matrix() : dz);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "dlrm/plan/id_exchange.h"
 
+#include <algorithm>
+
 #include "dlrm/plan/traffic.h"
 
 #include "memory.h"
@@ -18,6 +20,7 @@ struct Cuts {
 bool devices_exchange_ids(const std::vector<TableConfig>& tables, RoutingMode mode,
                           const OptimizerConfig& optimizer, const Plan& plan) {
   if (mode != RoutingMode::kFixed) return false;
+  if (std::ranges::any_of(tables, &TableConfig::weighted)) return false;
   std::vector<Cuts> cuts(tables.size());
   bool cuts_rows = false;
   for (const Shard& shard : plan.shards) {

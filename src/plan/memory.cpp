@@ -29,6 +29,10 @@ constexpr double kPadding = 16;        // elements
 constexpr double kIdsALongRun = 64;    // at least
 constexpr double kBytesALongRun = 64;  // the run and its list entries
 
+/// More bytes that a CPU and a GPU sort for an id if ids of its table have weights, with the sorted
+/// weights.
+constexpr double kWeightedSort = 36, kGpuWeightedSort = 8;
+
 /// Room for a list of so many ids or bags in cut rows, if its capacity recurs
 /// (embedding/list_capacities.h), and the buffer may have grown by a quarter. Capacities follow the
 /// longest of the first lists, one standard deviation above the mean.
@@ -92,8 +96,8 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
   const double rows = sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + top.outputs;
   const size_t norms = (model.layer_norm.bottom ? model.bottom_mlp.size() : 0) +
                        (model.layer_norm.top ? top.count : 0);
-  const double tensors =
-      2.0 * real(model.bottom_mlp.size() + top.count + norms) + real(interaction.tensors) + 1;
+  const double tensors = 2.0 * real(model.bottom_mlp.size() + top.count + norms) +
+                         real(interaction.tensors) + (model.linear ? 2 : 0) + 1;
   return kPadding * (rows + tensors) * bytes_a_parameter;
 }
 
@@ -120,7 +124,10 @@ double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
   const double offsets = bags + real(table.features.size());
   const double runs = 24, sorting = 3 * (key_bytes + 4);
   const double long_run = 4.0 * real(table.dim) + 12.0 * std::ceil(real(table.dim) / 32);
-  return in_flight(config) * (12 * ids + 16 * offsets) + ids * (runs + sorting) +
+  const double weights = ids * weighted_hotness_of(table) / hotness_of(table);  // on host and GPU
+  const double weighted_sort = table.weighted() ? kGpuWeightedSort : 0;
+  return in_flight(config) * (12 * ids + 8 * weights + 16 * offsets) +
+         ids * (runs + sorting + weighted_sort) +
          ids / kIdsALongRun * 1.1 * (long_run + kBytesALongRun);
 }
 
@@ -137,7 +144,9 @@ double cpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
   const double ids = growth * real(samples) * hotness_of(table) * share;
   const double bags =
       growth * real(samples) * expected_vectors(config.routing.mode, table, {0, rows});
-  return in_flight(config) * (16 * ids + 8 * (bags + 1)) + 40 * ids;
+  const double weights = growth * real(samples) * weighted_hotness_of(table) * share;
+  const double sorted = table.weighted() ? kWeightedSort * ids : 0;
+  return in_flight(config) * (16 * ids + 8 * (bags + 1) + 8 * weights) + 40 * ids + sorted;
 }
 
 /// The fp32 copies of x [b, in], w [out, in] and y [b, out] of the products of dense layers.
@@ -227,9 +236,9 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
   const bool keeps_inputs = needs_input(model.activation);
   const double inputs = keeps_inputs ? sum_of(model.bottom_mlp) + top.hidden_outputs : 0;
-  const double bytes =
-      real(local_batch) *
-      ((2.0 * elements + inputs + hidden_extra(model)) * element + norm_statistics(model));
+  const double shared_logit = model.linear && !model.tasks.empty() ? 1 : 0;
+  const double numbers = 2.0 * elements + inputs + hidden_extra(model) + shared_logit;
+  const double bytes = real(local_batch) * (numbers * element + norm_statistics(model));
   if (plans_for_gpu(config)) return bytes + gpu_activation_extra(config, local_batch);
   const bool widens = config.train.precision == Precision::kBf16;
   return widens ? bytes + widened_bytes(config, local_batch) : bytes;
@@ -239,7 +248,7 @@ double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
   const bool in_place =
       std::visit([](const auto& interaction) { return interaction.embeddings_in_place(); },
                  config.model.interaction);
-  if (in_place) return 0;
+  if (in_place && !config.model.linear) return 0;
   return 2.0 * real(size_of(config.compute_type())) * real(local_batch) *
          real(config.model.embedding_width());
 }
@@ -354,6 +363,7 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
       4.0 * real(config.model.dense_features + config.model.num_labels() + 1);
   for (const TableConfig& table : config.model.tables) {
     sample += 8.0 * (hotness_of(table) + real(table.features.size()));
+    if (config.model.weighted()) sample += 4.0 * hotness_of(table);
   }
   return (config.data.prefetch + 1) * real(local_batch) * sample;
 }

@@ -132,7 +132,9 @@ RoutedPlan make_routed_plan(const RunConfig& given, int world, const PlanOptions
   const RunConfig config = with_known_device(given, options);
   const Plan plan = kept ? *kept : make_plan(config, world, options);
   if (config.routing.mode != RoutingMode::kAuto) return {plan, config.routing.mode};
-  if (!devices_may_exchange_ids(config, world)) return {plan, RoutingMode::kExact};
+  if (!devices_may_exchange_ids(config, world) || config.model.weighted()) {
+    return {plan, RoutingMode::kExact};
+  }
   const RunConfig fixed = with_mode(config, RoutingMode::kFixed);
   std::vector<Choice> choices{{with_mode(config, RoutingMode::kExact), plan}};
   const bool on_node = are_on_node(config, world, options);

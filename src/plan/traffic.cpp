@@ -34,6 +34,14 @@ double hotness_of(const TableConfig& table) {
   return sum;
 }
 
+double weighted_hotness_of(const TableConfig& table) {
+  double sum = 0;
+  for (const FeatureConfig& feature : table.features) {
+    if (feature.weights) sum += real(feature.hotness);
+  }
+  return sum;
+}
+
 double expected_unique_rows(double rows, double lookups) {
   if (rows <= 0 || lookups <= 0) return 0;
   // expm1 and log1p keep the digits that 1 - (1 - 1/rows)^lookups loses for large tables.
@@ -83,7 +91,9 @@ int64_t id_bytes_of(const std::vector<TableConfig>& tables, const Plan& plan) {
 
 double id_bytes_per_sample(const TableConfig& table, Range rows) {
   const double share = share_of(rows, table.rows);
-  double bytes = real(wire_id_bytes(table.rows)) * hotness_of(table) * share;
+  double bytes = (real(wire_id_bytes(table.rows)) * hotness_of(table) +
+                  real(sizeof(float)) * weighted_hotness_of(table)) *
+                 share;
   if (rows.size() == table.rows) return bytes;
   for (const FeatureConfig& feature : table.features) {
     const SampleCode code(kManySamples,

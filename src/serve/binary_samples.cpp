@@ -68,6 +68,24 @@ void check_ids(const Samples& samples, const Inputs& inputs) {
   }
 }
 
+/// Takes the weights of the ids of features that have some. Others weigh 1.
+void take_weights(Body& body, const Inputs& inputs, Samples& samples) {
+  const size_t features = inputs.features.size();
+  samples.weights.assign(samples.ids.size(), 1.0f);
+  for (size_t bag = 0; bag + 1 < samples.offsets.size(); ++bag) {
+    const Inputs::Feature& feature = inputs.features[bag % features];
+    if (!feature.weighted) continue;
+    const int64_t first = samples.offsets[bag], count = samples.offsets[bag + 1] - first;
+    float* const values = samples.weights.data() + first;
+    body.take(values, static_cast<uint64_t>(count), "the weights");
+    for (int64_t k = 0; k < count; ++k) {
+      if (std::isfinite(values[k])) continue;
+      throw usage_error("samples[{}]: weights.{}[{}]: {}; needs a finite number", bag / features,
+                        feature.name, k, values[k]);
+    }
+  }
+}
+
 }  // namespace
 
 Samples read_binary_samples(std::string_view bytes, const Inputs& inputs) {
@@ -85,16 +103,21 @@ Samples read_binary_samples(std::string_view bytes, const Inputs& inputs) {
   body.take(samples.dense.data(), size * dense, "the dense features");
   std::vector<uint32_t> lengths(size * features);
   body.take(lengths.data(), lengths.size(), "the numbers of ids");
-  int64_t ids = 0;
+  int64_t ids = 0, weights = 0;
   samples.offsets.reserve(lengths.size() + 1);
-  for (const uint32_t length : lengths) samples.offsets.push_back(ids += length);
-  if (static_cast<uint64_t>(ids) != body.rest() / sizeof(int64_t) ||
-      body.rest() % sizeof(int64_t) != 0) {
-    throw usage_error("{} bytes are left for {} ids of {} bytes", body.rest(), ids,
-                      sizeof(int64_t));
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    samples.offsets.push_back(ids += lengths[i]);
+    if (inputs.features[i % features].weighted) weights += lengths[i];
+  }
+  const uint64_t expected =
+      sizeof(int64_t) * static_cast<uint64_t>(ids) + sizeof(float) * static_cast<uint64_t>(weights);
+  if (body.rest() != expected) {
+    throw usage_error("{} bytes are left for {} ids of {} bytes{}", body.rest(), ids,
+                      sizeof(int64_t), weights > 0 ? fmt::format(" and {} weights", weights) : "");
   }
   samples.ids.resize(static_cast<size_t>(ids));
   body.take(samples.ids.data(), samples.ids.size(), "the ids");
+  if (inputs.weighted) take_weights(body, inputs, samples);
   check_dense(samples, inputs);
   check_ids(samples, inputs);
   return samples;

@@ -52,8 +52,9 @@ std::string model_text(const TrainedModel& model) {
   const Inputs& inputs = model.inputs();
   std::string features;
   for (const Inputs::Feature& feature : inputs.features) {
-    features += fmt::format("{}{{\"name\": {}, \"rows\": {}}}", features.empty() ? "" : ", ",
-                            json_text(feature.name), feature.rows);
+    features += fmt::format("{}{{\"name\": {}, \"rows\": {}{}}}", features.empty() ? "" : ", ",
+                            json_text(feature.name), feature.rows,
+                            feature.weighted ? ", \"weights\": true" : "");
   }
   std::string tasks;
   for (const std::string& task : inputs.tasks) {

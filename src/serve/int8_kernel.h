@@ -19,8 +19,9 @@ struct Int8Bags {
   const int64_t* ids = nullptr;
   const int64_t* offsets = nullptr;  ///< [bags + 1] into ids
   int64_t bags = 0;
-  const float* scale = nullptr;  ///< [bags], or null for 1
-  MatrixView<float> pooled;      ///< [bags, width]
+  const float* scale = nullptr;    ///< [bags], or null for 1
+  MatrixView<float> pooled;        ///< [bags, width]
+  const float* weights = nullptr;  ///< of ids, or null for 1
 };
 
 /// Pools bags [begin, end).
@@ -42,10 +43,12 @@ inline void fetch_int8_row(const Int8Bags& bags, int64_t id) {
   asm volatile("prefetcht1 %0" : : "m"(row[bags.row_bytes - 1]));
 }
 
-/// pooled += s · q of a row.
-inline void add_int8_row(const std::byte* row, int64_t width, float* __restrict pooled) {
+/// pooled += weight · s · q of a row.
+inline void add_int8_row(const std::byte* row, float weight, int64_t width,
+                         float* __restrict pooled) {
   float scale = 0;
   std::memcpy(&scale, row, sizeof(scale));
+  scale *= weight;
   const auto* q = reinterpret_cast<const int8_t*>(row + sizeof(float));
   for (int64_t c = 0; c < width; ++c) pooled[c] += scale * static_cast<float>(q[c]);
 }
@@ -57,7 +60,8 @@ inline void pool_int8(const Int8Bags& all, int64_t begin, int64_t end) {
     for (int64_t c = 0; c < width; ++c) pooled[c] = 0;
     for (int64_t k = all.offsets[bag]; k < all.offsets[bag + 1]; ++k) {
       if (k + kInt8RowsAhead < last) fetch_int8_row(all, all.ids[k + kInt8RowsAhead]);
-      add_int8_row(all.rows + all.ids[k] * all.row_bytes, width, pooled);
+      const float weight = all.weights ? all.weights[k] : 1.0f;
+      add_int8_row(all.rows + all.ids[k] * all.row_bytes, weight, width, pooled);
     }
     if (!all.scale) continue;
     for (int64_t c = 0; c < width; ++c) pooled[c] *= all.scale[bag];

@@ -67,26 +67,62 @@ void append_bag(const json& bag, const Inputs::Feature& feature, Samples& sample
   }
 }
 
-void append_ids(const json& sample, const Inputs& inputs, Samples& samples) {
-  const auto found = sample.find("ids");
-  std::vector<const json*> bags(inputs.features.size());
-  if (found != sample.end()) {
-    if (!found->is_object()) {
-      throw usage_error("ids: {}; needs an object, with a list for each feature", shown(*found));
-    }
-    for (const auto& [name, bag] : found->items()) {
-      const auto number = inputs.number.find(name);
-      if (number == inputs.number.end()) {
-        std::vector<std::string> known;
-        for (const Inputs::Feature& feature : inputs.features) known.push_back(feature.name);
-        throw usage_error("ids: the model has no feature {}; the nearest is {}", shown(name),
-                          nearest(name, known));
-      }
-      bags[static_cast<size_t>(number->second)] = &bag;
-    }
+/// The values of the object `key` of a sample, by feature; null where there is none.
+std::vector<const json*> values_by_feature(const char* key, const json& sample,
+                                           const Inputs& inputs) {
+  const auto found = sample.find(key);
+  std::vector<const json*> values(inputs.features.size());
+  if (found == sample.end()) return values;
+  if (!found->is_object()) {
+    throw usage_error("{}: {}; needs an object, with a list for each feature", key, shown(*found));
   }
+  for (const auto& [name, value] : found->items()) {
+    const auto number = inputs.number.find(name);
+    if (number == inputs.number.end()) {
+      std::vector<std::string> known;
+      for (const Inputs::Feature& feature : inputs.features) known.push_back(feature.name);
+      throw usage_error("{}: the model has no feature {}; the nearest is {}", key, shown(name),
+                        nearest(name, known));
+    }
+    values[static_cast<size_t>(number->second)] = &value;
+  }
+  return values;
+}
+
+/// Appends the weights of the last `ids` ids. `list` is null if the sample gives none.
+void append_weights(const json* list, const Inputs::Feature& feature, size_t ids,
+                    Samples& samples) {
+  if (!feature.weighted) {
+    if (list) throw usage_error("weights.{}: the feature has no weights", feature.name);
+    samples.weights.insert(samples.weights.end(), ids, 1.0f);
+    return;
+  }
+  const json none = json::array();
+  const json& values = list ? *list : none;
+  if (!values.is_array() || values.size() != ids) {
+    throw usage_error("weights.{}: {}; needs a list of {} numbers, one for each id", feature.name,
+                      values.is_array() ? fmt::format("{} values", values.size()) : shown(values),
+                      ids);
+  }
+  for (const json& value : values) {
+    const float number = value.is_number() ? value.get<float>() : std::nanf("");
+    if (!std::isfinite(number)) {
+      throw usage_error("weights.{}[{}]: {}; needs a finite number", feature.name,
+                        &value - &values.front(), shown(value));
+    }
+    samples.weights.push_back(number);
+  }
+}
+
+void append_ids(const json& sample, const Inputs& inputs, Samples& samples) {
+  const std::vector<const json*> bags = values_by_feature("ids", sample, inputs);
+  const std::vector<const json*> weights = values_by_feature("weights", sample, inputs);
   for (size_t f = 0; f < bags.size(); ++f) {
+    const size_t before = samples.ids.size();
     if (bags[f]) append_bag(*bags[f], inputs.features[f], samples);
+    if (inputs.weighted || weights[f]) {
+      append_weights(weights[f], inputs.features[f], samples.ids.size() - before, samples);
+    }
     samples.offsets.push_back(static_cast<int64_t>(samples.ids.size()));
   }
 }
@@ -96,12 +132,12 @@ void append(const json& sample, const Inputs& inputs, Samples& samples) {
     throw usage_error("{}; needs an object such as {}", shown(sample), kExample);
   }
   for (const auto& [key, value] : sample.items()) {
-    if (key != "dense" && key != "ids") {
-      throw usage_error("unknown key {}; a sample has dense and ids", shown(key));
+    if (key != "dense" && key != "ids" && key != "weights") {
+      throw usage_error("unknown key {}; a sample has dense, ids and weights", shown(key));
     }
   }
   const size_t dense = samples.dense.size(), ids = samples.ids.size(),
-               offsets = samples.offsets.size();
+               offsets = samples.offsets.size(), weights = samples.weights.size();
   try {
     append_dense(sample, inputs, samples);
     append_ids(sample, inputs, samples);
@@ -109,6 +145,7 @@ void append(const json& sample, const Inputs& inputs, Samples& samples) {
     samples.dense.resize(dense);
     samples.ids.resize(ids);
     samples.offsets.resize(offsets);
+    samples.weights.resize(weights);
     throw;
   }
   ++samples.size;

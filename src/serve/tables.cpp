@@ -27,17 +27,21 @@ DType stored_type(TableType type, DType trained) {
 
 Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType type,
                int64_t batch_size)
-    : device_(device), ops_(ops), type_(type) {
+    : device_(device),
+      ops_(ops),
+      type_(type),
+      inputs_(model.num_features() - model.linear_features()) {
   for (const TableConfig& config : model.tables) {
     Table table;
-    table.name = config.name;
+    table.path = config.path();
     table.rows.type = stored_type(type, config.dtype);
     table.rows.rows = config.rows;
     table.rows.width = config.dim;
     table.rows.stride = table_stride(config.dim, table.rows.type);
     if (type == TableType::kInt8) table.int8_row_bytes = int8_row_bytes(config.dim);
     for (const FeatureConfig& feature : config.features) {
-      features_.push_back({tables_.size(), feature.pooling == Pooling::kMean, width_});
+      features_.push_back(
+          {tables_.size(), feature.pooling == Pooling::kMean, feature.weights, width_});
       width_ += config.dim;
     }
     tables_.push_back(std::move(table));
@@ -57,7 +61,7 @@ void Tables::hold_rows(Communicator& comm, const std::string& checkpoint) {
       rows.stride = rows.width;
       // Lookups only read.
       rows.weights = const_cast<std::byte*>(
-          file.column(table.name, places[t]->offset, rows.rows * rows.width, element));
+          file.column(table.path, places[t]->offset, rows.rows * rows.width, element));
       continue;
     }
     const int64_t row_bytes =
@@ -87,7 +91,7 @@ void Tables::write(const Table& table, int64_t first, int64_t count, const float
 
 TensorShard Tables::shard_of(const Table& table) {
   TensorShard shard;
-  shard.path = "/tables/" + table.name + "/weight";
+  shard.path = table.path + "/weight";
   shard.shape = {table.rows.rows, table.rows.width};
   shard.rows = {0, table.rows.rows};
   shard.columns = {0, table.rows.width};
@@ -113,15 +117,19 @@ int64_t Tables::bytes() const {
 }
 
 void Tables::gather(const Samples& samples, int64_t first, int64_t count) {
-  const auto features = static_cast<int64_t>(features_.size());
   ids_.clear();
   offsets_.clear();
   scales_.clear();
-  for (int64_t f = 0; f < features; ++f) {
+  weights_.clear();
+  for (int64_t f = 0; f < inputs_; ++f) {
     offsets_.push_back(static_cast<int64_t>(ids_.size()));
     for (int64_t s = first; s < first + count; ++s) {
-      const int64_t* bag = samples.offsets.data() + s * features + f;
+      const int64_t* bag = samples.offsets.data() + s * inputs_ + f;
       ids_.insert(ids_.end(), samples.ids.begin() + bag[0], samples.ids.begin() + bag[1]);
+      if (!samples.weights.empty()) {
+        weights_.insert(weights_.end(), samples.weights.begin() + bag[0],
+                        samples.weights.begin() + bag[1]);
+      }
       offsets_.push_back(static_cast<int64_t>(ids_.size()));
       const int64_t length = bag[1] - bag[0];
       scales_.push_back(length > 0 ? 1.0f / static_cast<float>(length) : 0.0f);
@@ -137,15 +145,17 @@ MatrixView<float> Tables::lookup(const Samples& samples, int64_t first, int64_t 
   for (size_t f = 0; f < features_.size(); ++f) {
     const Feature& feature = features_[f];
     const Table& table = tables_[feature.table];
-    const auto number = static_cast<int64_t>(f);
+    const int64_t number = static_cast<int64_t>(f) % inputs_;  // the linear part repeats them
     const int64_t* offsets = offsets_.data() + number * (count + 1);
     const float* scale = feature.mean ? scales_.data() + number * count : nullptr;
+    const float* weights = feature.weighted ? weights_.data() : nullptr;
     const MatrixView<float> pooled = e.columns(feature.column, table.rows.width);
     if (table.int8_row_bytes > 0) {
       int8_groups_.push_back({static_cast<const std::byte*>(table.memory.data()),
-                              table.int8_row_bytes, ids_.data(), offsets, count, scale, pooled});
+                              table.int8_row_bytes, ids_.data(), offsets, count, scale, pooled,
+                              weights});
     } else {
-      groups_.push_back({table.rows, ids_.data(), offsets, count, scale, pooled, 0});
+      groups_.push_back({table.rows, ids_.data(), offsets, count, scale, pooled, 0, weights});
     }
   }
   if (!groups_.empty()) ops_.embedding_bag_forward(groups_);

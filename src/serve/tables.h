@@ -33,7 +33,7 @@ class Tables {
 
  private:
   struct Table {
-    std::string name;
+    std::string path;            // in the checkpoint
     RowTable rows;               // of int8 tables: the number and the width of the rows
     Buffer memory;               // empty if the table is mapped
     int64_t int8_row_bytes = 0;  // 0 if the table is not int8
@@ -41,6 +41,7 @@ class Tables {
   struct Feature {
     size_t table = 0;
     bool mean = false;
+    bool weighted = false;
     int64_t column = 0;  // of E
   };
   static TensorShard shard_of(const Table& table);
@@ -51,13 +52,15 @@ class Tables {
   Device& device_;
   Ops& ops_;
   const TableType type_;
+  const int64_t inputs_;                     // features of a sample
   std::map<std::string, MappedFile> files_;  // by path
   std::vector<Table> tables_;
   std::vector<Feature> features_;
   int64_t width_ = 0;
   Array<float> e_;
-  std::vector<int64_t> ids_, offsets_;  // offsets [features, count + 1]
-  std::vector<float> scales_;           // [features, count]
+  std::vector<int64_t> ids_, offsets_;  // offsets [inputs, count + 1]
+  std::vector<float> scales_;           // [inputs, count]
+  std::vector<float> weights_;          // of ids_, if a feature has some
   std::vector<BagGroup> groups_;
   std::vector<Int8Bags> int8_groups_;
 };

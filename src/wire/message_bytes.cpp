@@ -12,9 +12,10 @@ int64_t padded(int64_t bytes) { return (bytes + 7) / 8 * 8; }
 int64_t wire_id_bytes(int64_t largest_rows) { return largest_rows > int64_t{1} << 31 ? 8 : 4; }
 
 int64_t id_message_bytes(int64_t head_bytes, int64_t length_lists, int64_t samples, int64_t ids,
-                         int64_t id_bytes) {
+                         int64_t id_bytes, int64_t weight_bytes) {
   if (samples == 0) return 0;
-  return padded(head_bytes) + padded(4 * length_lists * samples) + padded(id_bytes * ids);
+  return padded(head_bytes) + padded(4 * length_lists * samples) + padded(id_bytes * ids) +
+         padded(weight_bytes);
 }
 
 int64_t pairs_message_bytes(int64_t tables, int64_t rows, int64_t floats) {

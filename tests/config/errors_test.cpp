@@ -372,6 +372,30 @@ TEST(BadValue, ATableHasNoPenaltyOfItsOwnWithFtrl) {
               ::testing::AllOf(::testing::HasSubstr("table C1"), ::testing::HasSubstr("ftrl")));
 }
 
+TEST(BadValue, ZeroRowsHaveNoScale) {
+  const std::string init = "model.tables.C1.init=";
+  EXPECT_EQ(error_of(kSmallYaml, {init + "{type: zero}"}), "");
+  EXPECT_EQ(error_of(kSmallYaml, {init + "{type: normal, scale: 0.1}"}), "");
+  EXPECT_THAT(error_of(kSmallYaml, {init + "{type: zero, scale: 0.1}"}),
+              ::testing::AllOf(::testing::StartsWith("--set " + init),
+                               ::testing::HasSubstr("model.tables.0.init.scale has no effect")));
+  EXPECT_THAT(error_of(kSmallYaml, {init + "{scale: 0}"}), ::testing::HasSubstr("needs a number"));
+}
+
+TEST(BadValue, WeightsOfIdsNeedSumsAndARoutingThatCarriesThem) {
+  const std::string weighted = "model.tables.C1.weights=true";
+  EXPECT_EQ(error_of(kSmallYaml, {weighted, "model.tables.C1.pooling=mean"}),
+            "--set " + weighted +
+                ": model.tables.0.weights needs pooling sum; for a weighted mean, give weights "
+                "whose sum in a bag is 1");
+  EXPECT_EQ(error_of(kSmallYaml, {weighted, "routing.mode=fixed"}),
+            "--set routing.mode=fixed: routing.mode is fixed, and ids of a feature have weights: "
+            "needs exact");
+  EXPECT_EQ(error_of(kSmallYaml, {weighted, "data.source=criteo", "data.shuffle=false"}),
+            "--set data.source=criteo: data.source is criteo, whose ids have no weights: needs "
+            "hdf5, or features without weights");
+}
+
 TEST(BadValue, EvaluationsAreDividedByAFeatureWithOneId) {
   EXPECT_EQ(small_config({"eval.slice_by=C1"}).eval.slice_by, "C1");
   EXPECT_EQ(error_of(kSmallYaml, {"eval.slice_by=C2"}),

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -70,6 +71,40 @@ TEST(ParseConfig, FeaturesOfACountedTableGetItsSuffix) {
 TEST(ParseConfig, ACountOfOneGetsASuffixToo) {
   const auto config = small_config({"model.tables.t.count=1"});
   EXPECT_EQ(config.model.tables.back().name, "t_0");
+}
+
+TEST(ParseConfig, TheLinearPartHasATableForEachFeature) {
+  const ModelConfig plain = small_config().model;
+  const RunConfig config = small_config({"model.linear=true", "sharding.tables={linear/t_1: row}"});
+  const ModelConfig& model = config.model;
+  ASSERT_EQ(model.tables.size(), 8u);
+  EXPECT_EQ(model.tables[7].name, "linear/t_2");
+  EXPECT_EQ(model.tables[7].path(), "/linear/t_2");
+  EXPECT_EQ(model.tables[3].path(), "/tables/t_2");
+  EXPECT_EQ(model.tables[7].rows, model.tables[3].rows);
+  EXPECT_EQ(model.tables[7].dim, 1);
+  EXPECT_EQ(model.tables[7].features, model.tables[3].features);
+  EXPECT_EQ(model.interaction_width(), plain.interaction_width());
+  EXPECT_EQ(model.embedding_width(), plain.embedding_width() + 4);
+  EXPECT_EQ(model.dense_parameters(), plain.dense_parameters() + plain.dense_features);
+  EXPECT_EQ(model.without_linear(), plain);
+  EXPECT_EQ(config.sharding.tables.at("linear/t_1"), Strategy::kRow);
+  EXPECT_EQ(parse_config(to_yaml(config), "again"), config);
+}
+
+TEST(ParseConfig, InitialRowsHaveADefaultScale) {
+  const auto init = [](const std::string& text) {
+    const RunConfig config = small_config({"model.tables.C1.init=" + text});
+    EXPECT_EQ(parse_config(to_yaml(config), "again"), config);
+    return config.model.tables[0].row_init();
+  };
+  const auto rows = static_cast<double>(small_config().model.tables[0].rows);
+  EXPECT_EQ(small_config().model.tables[0].row_init().type, InitType::kUniform);
+  EXPECT_EQ(init("{type: uniform}").scale, static_cast<float>(1 / std::sqrt(rows)));
+  EXPECT_EQ(init("{type: normal}").scale, 0.01f);
+  EXPECT_EQ(init("{type: normal, scale: 0.5}").scale, 0.5f);
+  EXPECT_EQ(init("{scale: 0.5}").type, InitType::kUniform);
+  EXPECT_EQ(init("{type: zero}").type, InitType::kZero);
 }
 
 TEST(ParseConfig, InteractionIsAWordOrAMap) {

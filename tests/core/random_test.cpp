@@ -62,6 +62,54 @@ TEST(UniformRow, EachValueIsAWordOfPhilox) {
   }
 }
 
+TEST(NormalRow, EachValueIsTheScaledSumOfTheHalvesOfACounter) {
+  const uint64_t row = (uint64_t{7} << 32) + 5;
+  std::vector<float> values(10);
+  normal_row(99, row, 6, 10, 0.5f, values.data());
+  for (size_t i = 0; i < 10; ++i) {
+    double sum = 0;
+    for (const uint32_t word : philox(99, {5, 7, static_cast<uint32_t>(6 + i), 1})) {
+      sum += (word % 65536 - 32767.5) + (word / 65536 - 32767.5);
+    }
+    EXPECT_NEAR(values[i], 0.5 * sum / std::sqrt(8 * (0x1p32 - 1) / 12), 1e-6);
+  }
+}
+
+TEST(NormalRow, HasTheMomentsAndTailsOfANormalDistribution) {
+  constexpr int64_t kRows = 4000, kColumns = 50, kAll = kRows * kColumns;
+  double sum = 0, squares = 0, fourth = 0;
+  int64_t beyond[3] = {};
+  std::vector<float> row(kColumns);
+  for (uint64_t r = 0; r < kRows; ++r) {
+    normal_row(3, r, 0, kColumns, 2.0f, row.data());
+    for (const float value : row) {
+      const double x = value / 2.0;
+      sum += x, squares += x * x, fourth += x * x * x * x;
+      for (int k = 0; k < 3; ++k) beyond[k] += std::abs(x) > k + 1;
+    }
+  }
+  EXPECT_NEAR(sum / kAll, 0, 0.01);
+  EXPECT_NEAR(squares / kAll, 1, 0.01);
+  EXPECT_NEAR(fourth / kAll, 3 - 1.2 / 8, 0.05);  // of a sum of eight
+  EXPECT_NEAR(double(beyond[0]) / kAll, 0.3173, 0.01);
+  EXPECT_NEAR(double(beyond[1]) / kAll, 0.0455, 0.003);
+  EXPECT_NEAR(double(beyond[2]) / kAll, 0.0016, 0.0005);  // of a normal distribution 0.0027
+}
+
+TEST(InitialRow, PartsOfARowAreThoseOfTheWhole) {
+  for (const InitType type : {InitType::kUniform, InitType::kNormal, InitType::kZero}) {
+    std::vector<float> whole(37, 9.0f), part(5, 9.0f);
+    initial_row({type, 0.25f}, 3, 12, 0, 37, whole.data());
+    for (int64_t c = 0; c + 5 <= 37; ++c) {
+      initial_row({type, 0.25f}, 3, 12, c, 5, part.data());
+      for (int64_t i = 0; i < 5; ++i) {
+        EXPECT_EQ(part[static_cast<size_t>(i)], whole[static_cast<size_t>(c + i)]);
+      }
+    }
+    EXPECT_EQ(whole == std::vector<float>(37), type == InitType::kZero);
+  }
+}
+
 /// Datasets and initial weights depend on them.
 TEST(StreamKey, ValuesStayAsTheyAre) {
   EXPECT_EQ(stream_key(1, "a"), 0x376d3ae01023205du);

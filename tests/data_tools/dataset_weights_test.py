@@ -12,6 +12,7 @@ from dataset_test import BLOCK, Folder, content, damaged
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "data_tools"))
 
+import dlrm_dataset  # noqa: E402
 from dlrm_dataset import Dataset, Writer, write  # noqa: E402
 
 
@@ -98,6 +99,72 @@ class Weights(Folder):
             del file["weight"]
             file["weight"] = np.ones(2)
         self.assert_error("/weight must hold float32", Dataset, self.path)
+
+
+class IdWeights(Folder):
+    def data(self, count, seed=2):
+        r = np.random.default_rng(seed)
+        lengths = r.integers(0, 4, count)
+        return {"y": r.integers(0, 2, count), "u": r.integers(0, 9, count), "uw": r.normal(size=count),
+                "h": r.integers(0, 9, (count, 3)), "hw": r.normal(size=(count, 3)),
+                "t": [r.integers(0, 9, n).tolist() for n in lengths], "tw": [r.normal(size=n) for n in lengths]}
+
+    def write(self, data, path=None):
+        write(path or self.path, data, "y", sparse=["u", "h", "t"], weights={"u": "uw", "h": "hw", "t": "tw"})
+
+    def test_are_kept_at_odd_sizes(self):
+        for count in (0, 1, BLOCK + 1):
+            data = self.data(count)
+            self.write(data)
+            sparse = Dataset(self.path)[:].sparse
+            for name in "uht":
+                expected = np.concatenate([np.ravel(value) for value in data[name + "w"]] + [[]])
+                self.assertEqual(sparse[name].weights.dtype, np.float32)
+                np.testing.assert_array_equal(sparse[name].weights, expected.astype(np.float32))
+        part = Dataset(self.path)[5:9].sparse["t"]
+        np.testing.assert_array_equal(part.weights, np.concatenate(data["tw"][5:9]).astype(np.float32))
+
+    def test_of_chunks_and_of_moved_samples_are_those_of_the_whole(self):
+        data, whole = self.data(300), os.path.join(self.folder, "whole.h5")
+        other = os.path.join(self.folder, "other.h5")
+        self.write({name: values[:200] for name, values in data.items()}, whole)
+        columns = {"u": "uw", "h": "hw", "t": "tw"}
+        with Writer(self.path, "y", sparse=["u", "h", "t"], weights=columns) as writer, \
+                Writer(other, "y", sparse=["u", "h", "t"], weights=columns) as last:
+            for begin in range(0, 300, 71):
+                writer.append({name: values[begin:begin + 71] for name, values in data.items()})
+            writer.move_last(100, last)
+        self.assertTrue(content(whole) == content(self.path))
+        np.testing.assert_array_equal(Dataset(other)[:].sparse["t"].weights,
+                                      np.concatenate(data["tw"][200:]).astype(np.float32))
+
+    def test_are_checked(self):
+        data = self.data(20)
+        data["hw"][7, 1] = np.nan
+        self.assert_error("column hw, record 7: the value is missing", self.write, data)
+        data = self.data(20)
+        data["tw"][3] = [1.0] * 9
+        self.assert_error("column tw, record 3: 9 weights for", self.write, data)
+        self.assert_error("which is no sparse feature", write, self.path, self.data(2), "y", sparse=["u"],
+                          weights={"t": "tw"})
+
+    def test_are_checked_when_they_are_read(self):
+        self.write(self.data(20))
+        with h5py.File(self.path, "r+") as file:
+            file["sparse/h/weights"][7] = np.inf
+        self.assert_error("/sparse/h/weights is damaged in samples 0 to 19", lambda: Dataset(self.path)[:])
+        with h5py.File(self.path, "r+") as file:
+            del file.attrs["checksum_samples"]
+        self.assert_error("record 2: feature h: weight inf of an id is not a finite number",
+                          lambda: Dataset(self.path)[:])
+
+    def test_of_a_file_and_config_are_named(self):
+        self.write(self.data(20))
+        config = os.path.join(self.folder, "config.yaml")
+        dlrm_dataset.write_config(config, self.path, shared={"all": ["u", "h"]})
+        with open(config, encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(text.count("weights: true"), 3)
 
 
 if __name__ == "__main__":

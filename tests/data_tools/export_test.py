@@ -24,6 +24,8 @@ import trained_model  # noqa: E402
 FEATURES = {"tiny": (3, 1, False), "left": (50, 1, False), "right": (50, 4, True), "mean": (40, 3, True),
             "two_0": (7, 2, False), "two_1": (7, 2, False)}
 
+WEIGHTED = ["right", "two_0", "two_1"]  # whose ids have weights in the data, and in some models
+
 CONFIG = """
 model:
   dense_features: 5
@@ -46,6 +48,8 @@ NO_DENSE = ["model.dense_features=0", "model.bottom_mlp=[]", "data.train=bags.h5
 TASK_NAMES = ("click", "buy")
 TASKS = ["model.tasks=[{name: click}, {name: buy, weight: 0.5, tower: [8, 4, 1]}]", "data.train=labels.h5",
          "data.test=labels.h5"]
+WEIGHTS = ["model.tables.shared.features=[{name: left}, {name: right, hotness: 4, weights: true}]",
+           "model.tables.two.weights=true"]
 # Every interaction with its options, and every activation.
 MODELS = {
     "dot": [],
@@ -59,7 +63,11 @@ MODELS = {
                     "model.bottom_mlp=[9, 8, 6]", "model.top_mlp=[12, 7, 1]", "model.activation=gelu"],
     "tasks": TASKS,
     "normed_tasks": TASKS + ["model.layer_norm.top=true", "model.activation=silu", "model.interaction=cross"],
+    "linear": ["model.linear=true", "model.interaction=fm"],
+    "weighted": WEIGHTS,
+    "weighted_wide_tasks": TASKS + WEIGHTS + ["model.linear=true", "model.interaction=fm"],
     "no_dense": NO_DENSE,
+    "no_dense_linear": NO_DENSE + ["model.linear=true", "model.interaction=concat", "model.tables.mean.dtype=bf16"],
     "no_dense_pooled": NO_DENSE + ["model.interaction={type: concat, average_pool: 13}"],
     "no_bottom": ["model.interaction=concat", "model.bottom_mlp=[]", "model.tables.tiny.dtype=bf16"],
 }
@@ -84,13 +92,17 @@ def make_data(path, width=5, tasks=False):
             else:
                 file[f"sparse/{name}/ids"].attrs["hotness"] = hotness
             bags[name] = (ids, offsets)
-        return file["dense"][()], bags
+        weights = {}
+        for name in WEIGHTED:
+            weights[name] = rng.normal(size=len(bags[name][0])).astype(np.float32)
+            file[f"sparse/{name}/weights"] = weights[name]
+        return file["dense"][()], bags, weights
 
 
-def padded(bag):
+def padded(bag, missing=-1):
     ids, offsets = bag
     lengths = np.diff(offsets)
-    out = np.full((len(lengths), lengths.max()), -1, np.int64)
+    out = np.full((len(lengths), lengths.max()), missing, ids.dtype)
     out[np.arange(lengths.max()) < lengths[:, None]] = ids
     return out
 
@@ -114,7 +126,7 @@ class Exports(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        cls.dense, cls.bags = make_data(cls.path("data.h5"))
+        cls.dense, cls.bags, cls.weights = make_data(cls.path("data.h5"))
         make_data(cls.path("bags.h5"), 0)
         make_data(cls.path("labels.h5"), tasks=True)
         with open(cls.path("config.yaml"), "w", encoding="utf-8") as file:
@@ -145,6 +157,13 @@ class Exports(unittest.TestCase):
     def dense_of(self, name):
         return self.dense[:, :0] if name.startswith("no_dense") else self.dense
 
+    def bags_of(self, name):
+        if not name.startswith("weighted"):
+            return self.bags
+        bags = {feature: (*self.bags[feature], weights) for feature, weights in self.weights.items()}
+        bags["two_0"] = (self.bags["two_0"][0].reshape(-1, 2), self.weights["two_0"].reshape(-1, 2))
+        return {**self.bags, **bags}
+
     def assert_close(self, name, probabilities):
         expected = self.expected[name]
         if not isinstance(expected, dict):
@@ -158,7 +177,8 @@ class Exports(unittest.TestCase):
     def test_numpy(self):
         for name in MODELS:
             with self.subTest(name):
-                self.assert_close(name, trained_model.load(self.path(name)).predict(self.dense_of(name), self.bags))
+                self.assert_close(name, trained_model.load(self.path(name)).predict(self.dense_of(name),
+                                                                                       self.bags_of(name)))
 
     def test_npz(self):
         for name in MODELS:
@@ -174,10 +194,10 @@ class Exports(unittest.TestCase):
     @unittest.skipUnless(has("torch"), "PyTorch is not installed")
     def test_torch(self):
         import torch
-        bags = {name: tuple(map(torch.from_numpy, bag)) for name, bag in self.bags.items()}
-        bags["tiny"] = bags["tiny"][0][:, None]
         for name in MODELS:
             with self.subTest(name):
+                bags = {feature: tuple(map(torch.from_numpy, bag)) for feature, bag in self.bags_of(name).items()}
+                bags["tiny"] = bags["tiny"][0][:, None]
                 spec = importlib.util.spec_from_file_location(name, self.export(name, "torch", name + ".py"))
                 module = importlib.util.module_from_spec(spec)
                 spec.loader.exec_module(module)
@@ -191,13 +211,16 @@ class Exports(unittest.TestCase):
     @unittest.skipUnless(has("onnx") and has("onnxruntime"), "onnx and onnxruntime are not installed")
     def test_onnx(self):
         import onnxruntime
-        bags = {name: padded(bag) for name, bag in self.bags.items()}
         for name in MODELS:
             with self.subTest(name):
+                bags = {feature: padded(bag) for feature, bag in self.bags.items()}
                 # Into an own folder, so that the file of weights is found there and nowhere else.
                 os.mkdir(self.path("onnx_" + name))
                 path = self.export(name, "onnx", f"onnx_{name}/m.onnx")
                 session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+                if name.startswith("weighted"):
+                    for feature, weights in self.weights.items():
+                        bags[f"weights_of_{feature}"] = padded((weights, self.bags[feature][1]), 0)
                 inputs = bags if name.startswith("no_dense") else {"dense": self.dense, **bags}
                 names = [output.name for output in session.get_outputs()]
                 found = dict(zip(names, session.run(names, inputs)))

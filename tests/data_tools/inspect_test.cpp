@@ -13,6 +13,7 @@
 #include "dlrm/data/dataset_writer.h"
 
 #include "criteo_fixture.h"
+#include "data/dataset_fixture.h"
 
 namespace dlrm {
 namespace {
@@ -296,6 +297,21 @@ TEST_F(BadRecord, IsNamedWithItsValue) {
   EXPECT_EQ(error(1, INFINITY, 4), record + ", column 1 of /dense: inf is not a finite number");
   EXPECT_EQ(error(1, 1, 5), record + ", feature f: id 5 is not in [0, 5)");
   EXPECT_EQ(error(1, 1, -1), record + ", feature f: id -1 is not in [0, 5)");
+}
+
+TEST(InspectedIdWeights, AreChecked) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.id_weights = true;
+  data.write(folder / "a.h5");
+  const Inspection seen = inspect_dataset(folder / "a.h5");
+  const FeatureStatistics& three = seen.features[2];
+  ASSERT_EQ(three.name, "three");
+  EXPECT_TRUE(three.weighted);
+  EXPECT_FALSE(seen.features[1].weighted);
+  EXPECT_EQ(three.weight_min, 0);
+  EXPECT_EQ(three.weight_max, 9.5f);
+  EXPECT_DOUBLE_EQ(three.weight_mean, 4.75);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "shuffle.h"
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -21,6 +20,7 @@
 #include "data/dataset_fixture.h"
 #include "data/dataset_layout.h"
 #include "data_command.h"
+#include "inspect.h"
 
 namespace dlrm {
 namespace {
@@ -36,6 +36,7 @@ class Shuffled : public ::testing::Test {
   Shuffled() {
     data_.samples = kSamples;
     data_.weighted = true;
+    data_.id_weights = true;
     data_.write(in_, kSamples);
   }
 
@@ -105,6 +106,8 @@ class Shuffled : public ::testing::Test {
       EXPECT_EQ(x.rows, y.rows);
       ASSERT_EQ(x.count, y.count);
       EXPECT_TRUE(equal(x.ids, y.ids, x.count * bytes_of(x.type))) << x.name;
+      ASSERT_EQ(x.weighted, y.weighted);
+      EXPECT_TRUE(equal(x.weights, y.weights, x.weighted ? x.count * 4 : 0)) << x.name;
       EXPECT_EQ(x.offsets != nullptr, y.offsets != nullptr);
       if (x.offsets == nullptr) continue;
       EXPECT_TRUE(equal(x.offsets, y.offsets, one.samples() * 8 + 8)) << x.name;
@@ -216,34 +219,23 @@ TEST_F(Shuffled, KeepsDatasetsWithoutSamplesDenseFeaturesOrBags) {
   }
 }
 
-TEST_F(Shuffled, KeepsSeveralLabelsOfASample) {
+TEST_F(Shuffled, KeepsSeveralLabelsBesideWeightsOfIds) {
   for (const LabelType type : {LabelType::kFloat32, LabelType::kUint8}) {
-    DatasetLayout several;
-    several.label = type;
-    several.labels = 3;
-    const float last = type == LabelType::kUint8 ? 1 : std::nanf("");
-    std::vector<float> values;
-    constexpr int64_t kFew = 300;  // more than one tile
-    for (int64_t i = 0; i < kFew; ++i) {
-      for (const float label : {static_cast<float>(i % 2), 0.0f, last}) values.push_back(label);
-    }
-    {
-      DatasetWriter writer(in_, several);
-      writer.append({kFew, values, {}, {}});
-      writer.finish();
-    }
+    data_.label = type;
+    data_.labels = 3;
+    data_.write(in_, kSamples);
     shuffle_dataset(options());
-    const DatasetFile before(in_), after(out_);
-    ASSERT_EQ(after.num_labels(), 3);
-    ASSERT_EQ(after.label_type(), type);
-    const std::vector<int64_t> order = expected(1, kFew);
-    for (int64_t i = 0; i < kFew; ++i) {
-      const int64_t bytes = after.label_bytes();
-      ASSERT_EQ(std::memcmp(after.labels() + i * bytes,
-                            before.labels() + order[static_cast<size_t>(i)] * bytes,
-                            static_cast<size_t>(bytes)),
-                0);
+    EXPECT_EQ(DatasetFile(out_).num_labels(), 3);
+    expect_same_samples(out_, in_order(expected(1, kSamples)));
+    const Inspection before = inspect_dataset(in_), after = inspect_dataset(out_);
+    for (size_t l = 0; l < 3; ++l) {
+      EXPECT_EQ(after.labels[l].mean, before.labels[l].mean);
+      EXPECT_EQ(after.labels[l].missing, before.labels[l].missing);
     }
+    EXPECT_EQ(after.labels[1].missing, type == LabelType::kFloat32 ? kSamples / 3 : 0);
+    ASSERT_EQ(after.features.size(), 3u);
+    EXPECT_TRUE(after.features[2].weighted);
+    EXPECT_EQ(after.features[2].weight_max, before.features[2].weight_max);
   }
 }
 

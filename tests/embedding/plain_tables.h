@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -20,10 +21,20 @@ class MadeUpBags {
       for (const FeatureConfig& feature : table.features) {
         rows_.push_back(table.rows);
         hotness_.push_back(feature.hotness);
+        weighted_.push_back(feature.weights);
       }
     }
   }
   size_t features() const { return rows_.size(); }
+
+  /// The weight of id k of a bag: -1 to 1, or 1 if the feature's ids have none.
+  float weight(int64_t step, int64_t sample, size_t feature, size_t k) const {
+    if (!weighted_[feature]) return 1;
+    const uint32_t drawn =
+        philox(98, {static_cast<uint32_t>(step), static_cast<uint32_t>(sample),
+                    static_cast<uint32_t>(feature), static_cast<uint32_t>(k)})[0];
+    return static_cast<float>(drawn >> 16) / 32768.0f - 1.0f;
+  }
 
   std::vector<int64_t> bag(int64_t step, int64_t sample, size_t feature) const {
     const auto draw = [&](uint32_t k) {
@@ -52,9 +63,23 @@ class MadeUpBags {
     }
   }
 
+  /// The weights of the ids of fill(). Empty if no feature has weights.
+  std::vector<float> weights(int64_t step, int64_t begin, int64_t end) const {
+    std::vector<float> weights;
+    if (std::find(weighted_.begin(), weighted_.end(), 1) == weighted_.end()) return weights;
+    for (size_t f = 0; f < features(); ++f) {
+      for (int64_t i = begin; i < end; ++i) {
+        const size_t ids = bag(step, i, f).size();
+        for (size_t k = 0; k < ids; ++k) weights.push_back(weight(step, i, f, k));
+      }
+    }
+    return weights;
+  }
+
  private:
   bool variable_;
   std::vector<int64_t> rows_, hotness_;
+  std::vector<char> weighted_;
 };
 
 /// A gradient in place of a model's, for E's element (sample, column) with value e.
@@ -69,12 +94,11 @@ class PlainTables {
   PlainTables(std::vector<TableConfig> tables, OptimizerConfig optimizer, uint64_t seed)
       : tables_(std::move(tables)), optimizer_(optimizer) {
     for (const TableConfig& table : tables_) {
-      const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(table.rows)));
       std::vector<float> row(static_cast<size_t>(table.dim));
       Table& plain = plain_.emplace_back();
       for (int64_t r = 0; r < table.rows; ++r) {
-        uniform_row(stream_key(seed, "/tables/" + table.name), static_cast<uint64_t>(r), 0,
-                    table.dim, bound, row.data());
+        initial_row(table.row_init(), stream_key(seed, table.path()), static_cast<uint64_t>(r), 0,
+                    table.dim, row.data());
         plain.weight.insert(plain.weight.end(), row.begin(), row.end());
       }
       const OptimizerTraits& traits = traits_of(optimizer.type);
@@ -90,15 +114,18 @@ class PlainTables {
       size_t f = 0;
       for (size_t t = 0; t < tables_.size(); ++t) {
         for (const FeatureConfig& feature : tables_[t].features) {
-          const std::vector<int64_t> ids = bags.bag(step, i, f++);
+          const std::vector<int64_t> ids = bags.bag(step, i, f);
           for (int64_t c = 0; c < tables_[t].dim; ++c) {
             double sum = 0;
-            for (const int64_t id : ids) sum += plain_[t].weight[at(t, id, c)];
+            for (size_t k = 0; k < ids.size(); ++k) {
+              sum += bags.weight(step, i, f, k) * plain_[t].weight[at(t, ids[k], c)];
+            }
             if (feature.pooling == Pooling::kMean && !ids.empty()) {
               sum /= static_cast<double>(ids.size());
             }
             e.push_back(sum);
           }
+          ++f;
         }
       }
     }
@@ -118,12 +145,14 @@ class PlainTables {
           const double scale = feature.pooling == Pooling::kMean
                                    ? 1.0 / static_cast<double>(std::max<size_t>(ids.size(), 1))
                                    : 1.0;
-          for (const int64_t id : ids) {
-            std::vector<double>& g = gradients[id];
+          for (size_t k = 0; k < ids.size(); ++k) {
+            const double weight = bags.weight(step, i, f, k);
+            std::vector<double>& g = gradients[ids[k]];
             g.resize(static_cast<size_t>(tables_[t].dim));
             for (int64_t c = 0; c < tables_[t].dim; ++c) {
               const double value = e[static_cast<size_t>(i * width + column + c)];
-              g[static_cast<size_t>(c)] += scale * made_up_gradient(step, i, column + c, value);
+              g[static_cast<size_t>(c)] +=
+                  weight * scale * made_up_gradient(step, i, column + c, value);
             }
           }
         }

@@ -11,6 +11,7 @@ struct PlannedCase {
   int ranks;
   RoutingMode mode = RoutingMode::kExact;
   WireConfig wire = {};
+  bool weighted = false;  ///< ids of sums have weights
 };
 void PrintTo(const PlannedCase& c, std::ostream* out) { *out << c.plan << c.ranks; }
 
@@ -27,6 +28,11 @@ class PlannedMemory : public ::testing::TestWithParam<std::tuple<PlannedCase, On
  protected:
   PlannedMemory() {
     config_.device = device();
+    for (TableConfig& table : options_.tables) {
+      for (FeatureConfig& feature : table.features) {
+        feature.weights = where().weighted && feature.pooling == Pooling::kSum;
+      }
+    }
     config_.model.tables = options_.tables;
     config_.train.global_batch_size = options_.max_global_batch = kBatch;
     config_.train.wire = options_.wire = where().wire;
@@ -81,6 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(PlannedCase{"table", 1}, PlannedCase{"table", 4}, PlannedCase{"row", 4},
                           PlannedCase{"row", 16}, PlannedCase{"grid", 8}, PlannedCase{"column", 4},
                           PlannedCase{"mixed", 5}, PlannedCase{"row", 4, RoutingMode::kFixed},
+                          PlannedCase{"mixed", 4, RoutingMode::kExact, {}, true},
                           PlannedCase{
                               "row", 8, RoutingMode::kExact, {DType::kFloat16, DType::kBFloat16}}),
         ::testing::Values(On{}, On{DeviceKind::kCuda}, On{DeviceKind::kCuda, true})));

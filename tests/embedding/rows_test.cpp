@@ -12,8 +12,19 @@ Tensors initial_rows(const std::string& kind, int ranks, const EmbeddingOptions&
   return train_all(plan_of(kind, options.tables, ranks), options, MadeUpBags(options.tables), {});
 }
 
+/// Tables of every initialisation.
+EmbeddingOptions initial_options(OptimizerRule rule) {
+  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), rule);
+  for (size_t t = 0; t < options.tables.size(); ++t) {
+    InitConfig& init = options.tables[t].init;
+    init.type = std::vector{InitType::kNormal, InitType::kUniform, InitType::kZero}[t % 3];
+    if (t == 3 || t == 4) init.scale = 0.25;
+  }
+  return options;
+}
+
 TEST(InitialRows, EveryShardingDrawsTheSameBits) {
-  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kRowwiseAdagrad);
+  const EmbeddingOptions options = initial_options(OptimizerRule::kRowwiseAdagrad);
   const Tensors whole = initial_rows("table", 1, options);
   for (const char* kind : {"table", "row", "column", "grid", "data_parallel", "mixed", "ragged"}) {
     EXPECT_EQ(initial_rows(kind, 4, options), whole) << kind;
@@ -21,8 +32,8 @@ TEST(InitialRows, EveryShardingDrawsTheSameBits) {
   }
 }
 
-TEST(InitialRows, RowsFollowTheUniformFieldOfTheirTable) {
-  const EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kAdagrad);
+TEST(InitialRows, RowsAreThoseOfTheFieldOfTheirTable) {
+  const EmbeddingOptions options = initial_options(OptimizerRule::kAdagrad);
   const Tensors whole = initial_rows("grid", 4, options);
   const PlainTables plain(options.tables, options.optimizer, options.seed);
   for (size_t t = 0; t < options.tables.size(); ++t) {
@@ -33,7 +44,7 @@ TEST(InitialRows, RowsFollowTheUniformFieldOfTheirTable) {
 }
 
 TEST(InitialRows, AreDrawnAgain) {
-  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kAdam);
+  EmbeddingOptions options = initial_options(OptimizerRule::kAdam);
   options.cached.fast = "75%";
   Plan plan = plan_of("mixed", options.tables, 2);
   for (size_t i = 0; i < plan.shards.size(); i += 2) plan.shards[i].tier = MemoryTier::kCached;

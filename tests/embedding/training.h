@@ -44,6 +44,16 @@ inline Tables odd_tables(Pooling pooling) {
           table_of("one", 1, 1, {1}, pooling),    table_of("long", 2000, 4, {2, 5}, pooling)};
 }
 
+/// The same, where the ids of every other feature have weights.
+inline Tables weighted_tables() {
+  Tables tables = odd_tables(Pooling::kSum);
+  bool weighted = false;
+  for (TableConfig& table : tables) {
+    for (FeatureConfig& feature : table.features) feature.weights = weighted = !weighted;
+  }
+  return tables;
+}
+
 /// Awaits the ids of a batch that all ranks refuse. Calls seen(error), and throws it again once all
 /// ranks have seen theirs: ranks give up an exchange that others never start only while an error
 /// is thrown.
@@ -121,7 +131,8 @@ inline void route(ShardedEmbeddings& embeddings, const Communicator& comm, const
   const Range local = part_of(samples, comm.rank(), comm.size());
   std::vector<int64_t> ids, offsets;
   bags.fill(step, local.begin, local.end, ids, offsets);
-  embeddings.route({local, samples, ids, offsets});
+  const std::vector<float> weights = bags.weights(step, local.begin, local.end);
+  embeddings.route({local, samples, ids, offsets, 0, weights});
 }
 
 /// Polls until the exchanges have probably ended, and after that.

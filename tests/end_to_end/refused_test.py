@@ -68,7 +68,7 @@ class Refused(SmallFiles):
                 (self.config.replace("steps: 20", "steps: [20]"), "wrong.yaml:", "train.steps"),
                 (self.config.replace("steps: 20", "steps: 20\n  epochs: 1"), "wrong.yaml:", "train.epochs"),
                 (self.config + "eval: {at_end: false}\n", "wrong.yaml", "eval"), ("a:\n\t- 1\n", "wrong.yaml:2"),
-                (self.config.replace("[16, 8]", "[16, 9]"), "wrong.yaml:2", "tiny"), (self.config.replace("rows: 500", "rows: 0"), "rows")]:
+                (self.config.replace("[16, 8]", "[16, 9]"), "wrong.yaml:2", "embedding_dim", "9"), (self.config.replace("rows: 500", "rows: 0"), "rows")]:
             self.check_file("wrong.yaml", text, "dlrm-plan wrong.yaml --ranks 2", *words)
         for value, *words in [("trian.steps=1", "trian"), ("train.steps=[{}]", "train.steps"), ("train.steps=-1", "train.steps"),
                               ("model.tables.none.rows=3", "none"), ("memory.device=5XiB", "memory.device", "5XiB")]:

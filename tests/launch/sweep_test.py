@@ -59,7 +59,8 @@ class Sweeps(Tree):
         super().setUp()
         self.program("bin/mpirun", MPIRUN)
         self.write("train.py", TRAIN)
-        self.program("bin/dlrm-train", f'exec {sys.executable} -S -E "{self.folder}/train.py" "$@"')
+        self.program("bin/dlrm-train", f'[[ "$*" != *" --print "* ]] || exit 2\nexec {sys.executable} -S -E '
+                                       f'"{self.folder}/train.py" "$@"')
 
     def path(self, *names):
         return os.path.join(self.folder, *names)

@@ -12,6 +12,7 @@ struct Bags {
   std::vector<int64_t> ids;
   std::vector<int64_t> offsets = {0};
   std::vector<float> scale;
+  std::vector<float> weights;  ///< of the ids; empty: none
 
   /// Bags of 0 to 2·mean ids below `rows`, including the highest and lowest. If `hot`, half of the
   /// bags contain row 0.
@@ -32,6 +33,14 @@ struct Bags {
     return b;
   }
 
+  /// Gives the ids weights around 0.
+  Bags& weigh(unsigned seed) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    for (size_t k = 0; k < ids.size(); ++k) weights.push_back(normal(generator));
+    return *this;
+  }
+
   int64_t count() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t nnz() const { return static_cast<int64_t>(ids.size()); }
   View<const int64_t> of(int64_t bag) const {
@@ -39,10 +48,11 @@ struct Bags {
     return View<const int64_t>(ids).subspan(static_cast<size_t>(offsets[b]),
                                             static_cast<size_t>(offsets[b + 1] - offsets[b]));
   }
-  IdGroup group() const { return {ids.data(), offsets.data(), count(), nnz()}; }
+  const float* id_weights() const { return weights.empty() ? nullptr : weights.data(); }
+  IdGroup group() const { return {ids.data(), offsets.data(), count(), nnz(), id_weights()}; }
   BagGroup lookup(const RowTable& table, const Matrix& pooled) const {
     return {table,  ids.data(), offsets.data(), count(), scale.empty() ? nullptr : scale.data(),
-            pooled, nnz()};
+            pooled, nnz(),      id_weights()};
   }
 };
 
@@ -51,6 +61,7 @@ struct RunSpace {
   static constexpr int64_t kUnused = int64_t{1} << 40;
   std::vector<int64_t> rows, starts, count;
   std::vector<Occurrence> occurrences;
+  std::vector<float> weights;
 
   explicit RunSpace(int64_t ids)
       : rows(static_cast<size_t>(ids), kUnused),
@@ -58,6 +69,11 @@ struct RunSpace {
         count(1),
         occurrences(static_cast<size_t>(ids), {1 << 30, 1 << 30}) {}
   SegmentedRows runs() { return {rows, starts, occurrences, count}; }
+  /// The same with room for weights.
+  SegmentedRows weighted_runs() {
+    weights.assign(occurrences.size(), 1e30f);
+    return {rows, starts, occurrences, count, weights};
+  }
 };
 
 /// A table with optimizer state.

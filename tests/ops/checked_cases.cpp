@@ -429,10 +429,13 @@ void add_parameters(Cases& all) {
                    }});
   }
   for (const DType type : kTypes) {
-    all.push_back({fmt::format("fill_uniform {}", name_of(type)), [=](Ops& ops) {
-                     Table t = table(type, 1);
-                     ops.fill_uniform(3, 5, 2, 0.5f, t.rows());
-                   }});
+    for (const InitType init : kInitTypes) {
+      all.push_back(
+          {fmt::format("fill_rows {} {}", static_cast<int>(init), name_of(type)), [=](Ops& ops) {
+             Table t = table(type, 1);
+             ops.fill_rows(3, 5, 2, {init, 0.5f}, t.rows());
+           }});
+    }
   }
 }
 

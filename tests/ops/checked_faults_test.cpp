@@ -81,10 +81,10 @@ TEST(CheckedFaults, AWrongSumOfBlocksBesideAnInfiniteOneIsFound) {
 
 TEST(CheckedFaults, AWrongRowOfManyThatAreFilledIsFound) {
   Table table(9000, 3, DType::kFloat32, 1);
-  const auto fill = [&](Ops& o) { o.fill_uniform(3, 5, 2, 0.5f, table.rows()); };
+  const auto fill = [&](Ops& o) { o.fill_rows(3, 5, 2, {InitType::kUniform, 0.5f}, table.rows()); };
   for (const int64_t row : {int64_t{-1}, int64_t{0}, int64_t{4095}, int64_t{4096}, int64_t{8999}}) {
-    const std::string error = error_of<FillUniform>(
-        [&](const FillUniform& o) {
+    const std::string error = error_of<FillRows>(
+        [&](const FillRows& o) {
           if (row >= 0) static_cast<float*>(o.table.weights)[row * o.table.stride + 2] += 1e-3f;
         },
         fill);

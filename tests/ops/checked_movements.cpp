@@ -87,6 +87,14 @@ void add_copies(std::vector<CheckedCase>& all) {
                      Cells x = stairs(3, 4, type), y = stairs(3, 4, type);
                      ops.add(x.matrix(), y.matrix());
                    }});
+    all.push_back({fmt::format("add_row_sums {}", name_of(type)), [=](Ops& ops) {
+                     Cells x = stairs(3, 4, type), y = stairs(3, 1, type);
+                     ops.run(AddRowSums{x.matrix(), y.matrix()});
+                   }});
+    all.push_back({fmt::format("repeat_column {}", name_of(type)), [=](Ops& ops) {
+                     Cells x = stairs(3, 1, type), y = stairs(3, 4, type);
+                     ops.run(RepeatColumn{x.matrix(), y.matrix()});
+                   }});
     for (const bool finite : {false, true}) {
       all.push_back({fmt::format("find_non_finite {}{}", name_of(type), finite ? " none" : ""),
                      [=](Ops& ops) {

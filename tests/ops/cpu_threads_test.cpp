@@ -83,6 +83,11 @@ void CpuThreads::add_movements() {
     Drawn x(4, n), y(4, n);
     ops.add(x.matrix(), y.matrix());
   });
+  at_limits("add_row_sums 4 x", {kGrain / 2, 3 * kGrain / 4}, [](Ops& ops, int64_t n) {
+    Drawn x(4, n), y(4, 1);
+    ops.run(RepeatColumn{y.matrix(), x.matrix()});
+    ops.run(AddRowSums{x.matrix(), y.matrix()});
+  });
   at_limits("fill_zero of", {2 << 20, 3 << 20}, [](Ops& ops, int64_t n) {
     std::vector<char> bytes(static_cast<size_t>(n));
     ops.fill_zero(bytes.data(), n);
@@ -104,10 +109,12 @@ void CpuThreads::add_movements() {
     std::vector<float> bad(1);
     ops.find_non_finite(x.matrix(), bad);
   });
-  at_limits("fill_uniform 4 x", {kGrain / 2, 3 * kGrain / 4}, [](Ops& ops, int64_t n) {
-    Table table(4, n, DType::kFloat32, 1);
-    ops.fill_uniform(1, 0, 0, 1, table.rows());
-  });
+  for (const InitType type : kInitTypes) {
+    at_limits("fill_rows 4 x", {kGrain / 2, 3 * kGrain / 4}, [type](Ops& ops, int64_t n) {
+      Table table(4, n, DType::kFloat32, 1);
+      ops.fill_rows(1, 0, 0, {type, 1}, table.rows());
+    });
+  }
 }
 
 struct LayerSize {

@@ -66,6 +66,8 @@ TEST_P(EmptyOperations, OnMatricesWithoutRowsDoNothing) {
       std::vector<float> dbias(static_cast<size_t>(cols), 7.0f);
       EXPECT_NO_THROW(ops->convert(x, x));
       EXPECT_NO_THROW(ops->add(x, x));
+      EXPECT_NO_THROW(ops->run(AddRowSums{x, none(1)}));
+      EXPECT_NO_THROW(ops->run(RepeatColumn{none(1), x}));
       EXPECT_NO_THROW(ops->find_non_finite(x, {&bad, 1}));
       EXPECT_NO_THROW(ops->dropout(1, 0.5, {}, x, x));
       EXPECT_NO_THROW(ops->dot_forward(x, e, z));

@@ -20,6 +20,7 @@
 namespace dlrm {
 
 /// The types of tables, activations and weights.
+inline constexpr InitType kInitTypes[] = {InitType::kUniform, InitType::kNormal, InitType::kZero};
 inline constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 /// One execution to test: an instruction set and a number of threads, or a GPU.

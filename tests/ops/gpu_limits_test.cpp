@@ -53,7 +53,8 @@ class BagsTogether : public OnGpu {
     const uint32_t blocks = kernels::lookup_blocks(lookup);
     const auto groups = upload(std::vector{lookup});
     const auto first_block = upload(std::vector<uint32_t>{0, blocks});
-    kernels::pool_bags(groups.data(), first_block.data(), 1, blocks, DType::kFloat32, native());
+    kernels::pool_bags(groups.data(), first_block.data(), 1, blocks, DType::kFloat32, false,
+                       native());
     return download(pooled.data(), kBags * width);
   }
 };

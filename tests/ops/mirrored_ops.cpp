@@ -53,11 +53,12 @@ RowTable mirrored(Mirror& m, RowTable t) {
 
 SegmentedRows mirrored(Mirror& m, SegmentedRows runs) {
   return {mirrored(m, runs.rows), mirrored(m, runs.starts), mirrored(m, runs.occurrences),
-          mirrored(m, runs.count)};
+          mirrored(m, runs.count), mirrored(m, runs.weights)};
 }
 
 BagGroup mirrored(Mirror& m, BagGroup g) {
   g.ids = m.at(g.ids, g.bags > 0 ? g.offsets[g.bags] : 0);
+  if (g.weights) g.weights = m.at(g.weights, g.bags > 0 ? g.offsets[g.bags] : 0);
   g.offsets = m.at(g.offsets, g.bags + 1);
   g.scale = m.at(g.scale, g.bags);
   g.table = mirrored(m, g.table);
@@ -67,6 +68,7 @@ BagGroup mirrored(Mirror& m, BagGroup g) {
 
 IdGroup mirrored(Mirror& m, IdGroup g) {
   g.ids = m.at(g.ids, g.bags > 0 ? g.offsets[g.bags] : 0);
+  if (g.weights) g.weights = m.at(g.weights, g.bags > 0 ? g.offsets[g.bags] : 0);
   g.offsets = m.at(g.offsets, g.bags + 1);
   return g;
 }

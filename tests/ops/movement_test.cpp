@@ -118,6 +118,29 @@ TEST_P(Movement, PartialSumsOfOnePlaceAreAddedInOrder) {
   }
 }
 
+TEST_P(Movement, SumsOfRowsAreAddedAndColumnsRepeated) {
+  for (const DType from : {DType::kFloat32, DType::kBFloat16}) {
+    for (const DType to : {DType::kFloat32, DType::kBFloat16}) {
+      for (const int64_t cols : {1, 2, 7, 300}) {
+        Cells x = Cells::random(70, cols, 1, from, 3), y = Cells::random(70, 1, 2, to, 3);
+        Cells want = y, wide = Cells::random(70, cols, 3, from, 3), repeated = wide;
+        for (int64_t r = 0; r < 70; ++r) {
+          float sum = static_cast<float>(y.at(r, 0));
+          for (int64_t c = 0; c < cols; ++c) sum += static_cast<float>(x.at(r, c));
+          want.set(r, 0, sum);
+        }
+        ops->run(AddRowSums{x.matrix(), y.matrix()});
+        EXPECT_TRUE(y.same_bits(want)) << name_of(from) << " to " << name_of(to) << cols;
+        for (int64_t r = 0; r < 70; ++r) {
+          for (int64_t c = 0; c < cols; ++c) repeated.set(r, c, y.at(r, 0));
+        }
+        ops->run(RepeatColumn{y.matrix(), wide.matrix()});
+        EXPECT_TRUE(wide.same_bits(repeated)) << name_of(from) << " to " << name_of(to) << cols;
+      }
+    }
+  }
+}
+
 TEST_P(Movement, RowsOfAnyLengthAndAlignmentAreCopied) {
   for (const DType from : kMovedTypes) {
     for (const DType to : kMovedTypes) {

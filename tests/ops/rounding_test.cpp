@@ -111,11 +111,13 @@ TEST_P(Rounding, ANanStaysANan) {
 
 TEST_P(Rounding, InitialRowsAreRoundedToNearest) {
   Table exact(20, 21, DType::kFloat32, 1), rounded(20, 21, DType::kBFloat16, 1);
-  ops->fill_uniform(77, 3, 5, 0.37f, exact.rows());
-  ops->fill_uniform(77, 3, 5, 0.37f, rounded.rows());
-  for (int64_t r = 0; r < 20; ++r) {
-    for (int64_t c = 0; c < 21; ++c) {
-      ASSERT_EQ(rounded.weights.at(r, c), float(BFloat16(exact.weights.at(r, c))));
+  for (const InitType init : kInitTypes) {
+    ops->fill_rows(77, 3, 5, {init, 0.37f}, exact.rows());
+    ops->fill_rows(77, 3, 5, {init, 0.37f}, rounded.rows());
+    for (int64_t r = 0; r < 20; ++r) {
+      for (int64_t c = 0; c < 21; ++c) {
+        ASSERT_EQ(rounded.weights.at(r, c), float(BFloat16(exact.weights.at(r, c))));
+      }
     }
   }
 }

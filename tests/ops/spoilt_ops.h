@@ -125,7 +125,7 @@ class Places {
     }
   }
   void add(const DenseUpdate& o) { parameter({o.w, o.s1, o.s2, o.copy}); }
-  void add(const FillUniform& o) {
+  void add(const FillRows& o) {
     const RowTable& t = o.table;
     matrix(Matrix(t.weights, t.type, t.rows, t.width, t.stride));
   }

@@ -236,21 +236,26 @@ TEST_P(Update, DenseRulesReportAnInfinityInAnyArray) {
   }
 }
 
-TEST_P(Update, UniformRowsHaveTheBitsOfUniformRow) {
+TEST_P(Update, InitialRowsHaveTheBitsOfInitialRow) {
   const int64_t first = (int64_t{1} << 33) - 7;
-  for (const int64_t spare : {0, 3, 4}) {
-    for (const int64_t width : {1, 2, 3, 4, 5, 8, 13, 16, 61, 128, 130}) {
-      for (const int64_t column : {0, 1, 2, 3, 4, 5, 63}) {
-        Table table(20, width, DType::kFloat32, 1, spare);
-        ops->fill_uniform(77, first, column, 0.37f, table.rows());
-        std::vector<float> row(static_cast<size_t>(width));
-        for (int64_t r = 0; r < 20; ++r) {
-          uniform_row(77, static_cast<uint64_t>(first + r), column, width, 0.37f, row.data());
-          for (int64_t c = 0; c < width; ++c) {
-            ASSERT_EQ(table.weights.at(r, c), row[static_cast<size_t>(c)]);
-          }
+  const auto check = [&](const RowInit& init, int64_t spare, int64_t width, int64_t column) {
+    Table table(20, width, DType::kFloat32, 1, spare);
+    ops->fill_rows(77, first, column, init, table.rows());
+    std::vector<float> row(static_cast<size_t>(width));
+    for (int64_t r = 0; r < 20; ++r) {
+      initial_row(init, 77, static_cast<uint64_t>(first + r), column, width, row.data());
+      for (int64_t c = 0; c < width; ++c) {
+        ASSERT_EQ(table.weights.at(r, c), row[static_cast<size_t>(c)]);
+      }
+    }
+    EXPECT_TRUE(table.weights.margins_untouched());
+  };
+  for (const InitType type : kInitTypes) {
+    for (const int64_t spare : {0, 3, 4}) {
+      for (const int64_t width : {1, 2, 3, 4, 5, 8, 13, 16, 61, 128, 130}) {
+        for (const int64_t column : {0, 1, 2, 3, 4, 5, 63}) {
+          check({type, 0.37f}, spare, width, column);
         }
-        EXPECT_TRUE(table.weights.margins_untouched());
       }
     }
   }

@@ -120,6 +120,9 @@ TEST_F(WalledOperands, OfEveryWidthAreEnough) {
         ops->convert(x.matrix(), half.matrix());
         ops->convert(half.matrix(), wide.matrix());
         ops->add(x.matrix(), wide.matrix());
+        Cells column = cells(1, 16);
+        ops->run(AddRowSums{x.matrix(), column.matrix()});
+        ops->run(RepeatColumn{column.matrix(), a.matrix()});
         ops->dropout(1, 0.5, {}, x.matrix(), a.matrix());
         std::vector<float> means(static_cast<size_t>(rows)), inverse(means);
         std::vector<float> dscale(static_cast<size_t>(width)), dshift(dscale);
@@ -166,7 +169,9 @@ TEST_F(WalledOperands, OfEveryWidthAreEnough) {
         RowTable table;
         table.weights = x.matrix().data, table.type = type, table.rows = rows;
         table.width = table.stride = width;
-        for (const int64_t column : {0, 3}) ops->fill_uniform(1, 2, column, 1, table);
+        for (const InitType init : kInitTypes) {
+          for (const int64_t column : {0, 3}) ops->fill_rows(1, 2, column, {init, 1}, table);
+        }
         Table of_rows(rows, width, type, 15, 0);
         const Backward batch(*reference, 9, rows, width, 0);
         Cells pooled = cells(width, 16, 9);

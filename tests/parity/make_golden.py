@@ -23,7 +23,8 @@ STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
 MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
-          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "tasks_dot"]
+          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm"]
+WEIGHTED = ["a", "c"]  # whose ids have weights in weighted_dot and tasks_deepfm
 TASKS = {"click": 1.0, "buy": 0.5}  # weights of their losses
 ACTIVATIONS = {
     "relu": torch.relu,
@@ -60,6 +61,9 @@ def make_data(path, batches=STEPS, tasks=False):
             f[f"sparse/{k}/ids"] = ids[k].reshape(-1)
             f[f"sparse/{k}/ids"].attrs["rows"] = ROWS[k]
             f[f"sparse/{k}/ids"].attrs["hotness"] = HOT[k]
+        weights = np.random.default_rng(21)
+        for k in WEIGHTED:
+            f[f"sparse/{k}/weights"] = weights.normal(size=n * HOT[k]).astype(np.float32)
 
 
 def config_path(model):
@@ -93,12 +97,18 @@ def mlp(w, name, x, act, also_last):
     return x
 
 
-def forward(model, w, dense, ids, act):
+def pooled(w, kind, ids, weights):
+    """The pooled rows of each feature. Table b pools by the mean, the others by the sum."""
+    return [torch.nn.functional.embedding_bag(ids[k], w[f"{kind}/{k}/weight"], mode="mean" if k == "b" else "sum",
+                                              per_sample_weights=weights.get(k)) for k in ROWS]
+
+
+def forward(model, w, dense, ids, weights, act):
     """The logits [b, labels]."""
     x = mlp(w, "mlp/bottom", dense, act, True)
-    e = [w[f"tables/{k}/weight"][ids[k]] for k in ROWS]
-    # Table b pools by the mean, the others by the sum.
-    e = [v.mean(1) if k == "b" else v.sum(1) for k, v in zip(ROWS, e)]
+    if not model.startswith(("weighted", "tasks")):
+        weights = {}
+    e = pooled(w, "tables", ids, weights)
     if model.endswith("dot"):
         t = torch.stack([x] + e, 1)
         products = t @ t.transpose(1, 2)
@@ -116,7 +126,10 @@ def forward(model, w, dense, ids, act):
             low = z @ w[f"cross/{i}/v"].T
             z = x0 * (low @ w[f"cross/{i}/u"].T + w[f"cross/{i}/bias"]) + z
     towers = [f"tasks/{task}" for task in TASKS] if model.startswith("tasks") else ["mlp/top"]
-    return torch.cat([mlp(w, tower, z, act, False) for tower in towers], 1)
+    logits = torch.cat([mlp(w, tower, z, act, False) for tower in towers], 1)
+    if "linear_dense/weight" in w:
+        logits = logits + sum(pooled(w, "linear", ids, weights)) + dense @ w["linear_dense/weight"].T
+    return logits
 
 
 def loss_of(model, logits, labels):
@@ -175,8 +188,8 @@ class Lamb(torch.optim.Optimizer):
 
 def optimizers(model, weights):
     """The optimizer of the tables, and that of the dense layers."""
-    tables = [w for name, w in weights.items() if name.startswith("tables/")]
-    dense = [w for name, w in weights.items() if not name.startswith("tables/")]
+    tables = [w for name, w in weights.items() if name.startswith(("tables/", "linear/"))]
+    dense = [w for name, w in weights.items() if not name.startswith(("tables/", "linear/"))]
     if model.startswith("sgd"):
         return [torch.optim.SGD(tables + dense, lr=0.1)]
     if model.startswith("ftrl"):
@@ -186,6 +199,8 @@ def optimizers(model, weights):
         return [torch.optim.Adagrad(tables, lr=0.05, eps=1e-10), Lamb(dense, lr=0.02, weight_decay=0.01)]
     if model.startswith("adamw"):
         return [torch.optim.Adagrad(tables, lr=0.05, eps=1e-10), torch.optim.AdamW(dense, lr=0.02, weight_decay=0.5)]
+    if model.endswith("deepfm"):
+        return [torch.optim.Adagrad(tables, lr=0.03, eps=1e-10), torch.optim.Adagrad(dense, lr=0.05, eps=1e-10)]
     return [torch.optim.Adagrad(tables + dense, lr=0.05, eps=1e-10)]
 
 
@@ -206,11 +221,13 @@ def train(model, weights, activation=None):
         label = torch.tensor(f["label"][()].astype(np.float64)).reshape(n, -1)
         dense = torch.tensor(f["dense"][()].astype(np.float64))
         ids = {k: torch.tensor(f[f"sparse/{k}/ids"][()].reshape(n, -1).astype(np.int64)) for k in ROWS}
+        of_ids = {k: torch.tensor(f[f"sparse/{k}/weights"][()].reshape(n, -1).astype(np.float64)) for k in WEIGHTED}
     batches = -(-n // BATCH)  # of an epoch
     for step in range(STEPS):
         begin = step % batches * BATCH
         part = slice(begin, min(begin + BATCH, n))
-        logits = forward(model, weights, dense[part], {k: v[part] for k, v in ids.items()}, act)
+        logits = forward(model, weights, dense[part], {k: v[part] for k, v in ids.items()},
+                         {k: v[part] for k, v in of_ids.items()}, act)
         loss = loss_of(model, logits, label[part])
         for optimizer in of_model:
             optimizer.zero_grad()

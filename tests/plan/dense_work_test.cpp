@@ -35,6 +35,19 @@ TEST(DenseWorkOf, EachInteractionHasItsProducts) {
             bottom + top(16) + 2 * 2 * 16 * 16);
 }
 
+TEST(DenseWorkOf, ALinearPartReadsTheDenseFeaturesOnceMore) {
+  for (const InteractionConfig& interaction : {InteractionConfig(ConcatConfig()), {FmConfig()}}) {
+    RunConfig config = small_config(interaction);
+    const DenseWork plain = dense_work(config, false);
+    config.model.linear = true;
+    config.model.add_linear_tables();
+    const DenseWork linear = dense_work(config, false);
+    EXPECT_EQ(flops_of(linear), flops_of(plain) + 2 * 13);
+    EXPECT_EQ(linear.parameters, plain.parameters + 13);
+    EXPECT_GT(linear.interact_forward.bytes, plain.interact_forward.bytes);
+  }
+}
+
 TEST(DenseWorkOf, Bf16HalvesActivationsAndAdamReadsItsState) {
   RunConfig config = small_config(DotConfig());
   const DenseWork sgd = dense_work(config, false);

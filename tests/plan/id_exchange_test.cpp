@@ -27,6 +27,9 @@ TEST(DevicesExchangeIds, WithFixedRoutingOnGpusThatNcclConnects) {
 TEST(DevicesExchangeIds, UnlessTheHostsNeedThem) {
   RunConfig config = two_tables();
   config.routing.mode = kFixedRouting;
+  config.model.tables[1].features[0].weights = true;
+  EXPECT_FALSE(devices_exchange_ids(config, whole_tables(2)));
+  config.model.tables[1].features[0].weights = false;
   Plan plan = whole_tables(2);
   plan.shards[1].tier = MemoryTier::kCached;
   EXPECT_FALSE(devices_exchange_ids(config, plan));

@@ -3,6 +3,7 @@ import numpy as np
 
 # Table: rows, width, ids in the largest bag, pooling. Bags of `some` vary, and some are empty.
 TABLES = {"one": (1, 1, 1, "sum"), "some": (29, 6, 4, "sum"), "mean": (11, 5, 3, "mean")}
+WEIGHTED = "some"  # its ids have weights
 WIDTH = sum(width for _, width, _, _ in TABLES.values())
 SIZES = (7, 7, 2, 5, 1)  # of global batches: some ranks have no sample of the small ones
 MOST = max(SIZES)
@@ -10,7 +11,7 @@ LR = 0.3
 
 
 def table_list():
-    return [{"name": name, "rows": rows, "dim": width, "hotness": hot, "pooling": pooling}
+    return [{"name": name, "rows": rows, "dim": width, "hotness": hot, "pooling": pooling, "weights": name == WEIGHTED}
             for name, (rows, width, hot, pooling) in TABLES.items()]
 
 
@@ -31,16 +32,24 @@ def batch(step):
     return bags, rng.normal(size=(samples, WIDTH)).astype(np.float32)
 
 
+def weights_of(step, name, sample, count):
+    """The weights of a bag's ids."""
+    if name != WEIGHTED:
+        return np.ones(count, np.float32)
+    return np.random.default_rng((step, sample)).normal(size=count).astype(np.float32)
+
+
 def local(step, rank, size):
-    """Feature-major ids and offsets of a rank's samples, and their targets."""
+    """Feature-major ids and offsets of a rank's samples, their targets, and the weights of the ids."""
     bags, targets = batch(step)
     begin, end = part(len(targets), rank, size)
-    ids, offsets = [], [0]
-    for lists in bags.values():
-        for bag in lists[begin:end]:
-            ids += bag
+    ids, offsets, weights = [], [0], [np.empty(0, np.float32)]
+    for name, lists in bags.items():
+        for sample in range(begin, end):
+            ids += lists[sample]
             offsets.append(len(ids))
-    return np.array(ids, np.int64), np.array(offsets, np.int64), targets[begin:end]
+            weights.append(weights_of(step, name, sample, len(lists[sample])))
+    return np.array(ids, np.int64), np.array(offsets, np.int64), targets[begin:end], np.concatenate(weights)
 
 
 class Reference:
@@ -50,25 +59,26 @@ class Reference:
         self.weights = {name: weights[name].astype(np.float64) for name in TABLES}
         self.sums = {name: np.zeros_like(w) for name, w in self.weights.items()}
 
-    def pooled(self, bags):
+    def pooled(self, step, bags):
         columns = []
         for name, lists in bags.items():
             w, mean = self.weights[name], TABLES[name][3] == "mean"
-            columns.append([w[bag].sum(0) / (len(bag) if mean and bag else 1) for bag in lists])
+            columns.append([weights_of(step, name, sample, len(bag)) @ w[bag] / (len(bag) if mean and bag else 1)
+                            for sample, bag in enumerate(lists)])
         return np.concatenate([np.array(c) for c in columns], 1)
 
     def train(self, step):
         """Returns the pooled vectors before the update."""
         bags, targets = batch(step)
-        pooled = self.pooled(bags)
+        pooled = self.pooled(step, bags)
         gradient, first = (pooled - targets) / len(targets), 0
         for name, lists in bags.items():
             _, width, _, pooling = TABLES[name]
             of_rows = np.zeros_like(self.weights[name])
             for sample, bag in enumerate(lists):
-                for row in bag:
-                    share = len(bag) if pooling == "mean" else 1
-                    of_rows[row] += gradient[sample, first:first + width] / share
+                share = len(bag) if pooling == "mean" else 1
+                for row, weight in zip(bag, weights_of(step, name, sample, len(bag))):
+                    of_rows[row] += weight * gradient[sample, first:first + width] / share
             present = sorted({row for bag in lists for row in bag})
             self.sums[name][present] += of_rows[present] ** 2
             self.weights[name][present] -= LR * of_rows[present] / (np.sqrt(self.sums[name][present]) + 1e-10)

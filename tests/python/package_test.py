@@ -157,7 +157,9 @@ class Datasets(OfRanks):
                 for t in range(2 * 6):
                     total = min(batch_size, samples - t % 6 * batch_size)
                     for r, file in enumerate(files):
-                        got = dict(zip(("dense", "labels", "ids", "offsets"), (file[f"arr_{4 * t + k}"] for k in range(4))))
+                        names = ("dense", "labels", "ids", "offsets", "weights")
+                        got = {name: file[f"arr_{5 * t + k}"] for k, name in enumerate(names)}
+                        self.assertEqual(got["weights"].size, 0)
                         begin, end = bags.part(total, r, size)
                         chosen = (got["dense"][:, 0] / 2).astype(int)
                         self.assertEqual(len(chosen), end - begin)

@@ -19,8 +19,8 @@ def tensors(step):
 
 
 def train_step(tables, step):
-    ids, offsets, targets = tensors(step)
-    pooled = tables(ids, offsets)
+    ids, offsets, targets, weights = tensors(step)
+    pooled = tables(ids, offsets, weights)
     kept = pooled.detach().clone()
     (0.5 * (pooled - targets) ** 2).sum(1).mean().backward()
     return kept
@@ -82,36 +82,38 @@ def errors():
     """A bad batch raises one error on every rank, and changes nothing: the weights are those of `train`."""
     tables = make("row")
     last = dlrm.size() - 1
-    ids, offsets, targets = tensors(0)
+    ids, offsets, targets, weights = tensors(0)
     bad = ids.clone()
     if dlrm.rank() == last:
         bad[-1] = 11
     expect(dlrm.Error, "sample 6 of the global batch, feature mean: id 11 is not in [0, 11)",
-           lambda: tables(bad, offsets))
+           lambda: tables(bad, offsets, weights))
     bad[-1] = -1
-    expect(dlrm.Error, "feature mean: id -1 is not in [0, 11)", lambda: tables(bad, offsets))
+    expect(dlrm.Error, "feature mean: id -1 is not in [0, 11)", lambda: tables(bad, offsets, weights))
     falling = offsets.clone()
     falling[1] = 99
-    expect(dlrm.Error, "offsets must not fall", lambda: tables(ids, falling))
-    expect(dlrm.Error, "3 features of", lambda: tables(ids, offsets[:-1]))
+    expect(dlrm.Error, "offsets must not fall", lambda: tables(ids, falling, weights))
+    expect(dlrm.Error, "3 features of", lambda: tables(ids, offsets[:-1], weights))
     expect(dlrm.Error, "a global batch of", lambda: tables(torch.tensor([]).long(), torch.zeros(3 * 9 + 1).long()))
-    expect(ValueError, "float32", lambda: tables(ids.float(), offsets))
-    expect(ValueError, "runs on CPUs", lambda: tables(ids.to("meta"), offsets))
+    expect(ValueError, "float32", lambda: tables(ids.float(), offsets, weights))
+    expect(ValueError, "runs on CPUs", lambda: tables(ids.to("meta"), offsets, weights))
+    expect(dlrm.Error, "each id needs one", lambda: tables(ids, offsets))
+    expect(ValueError, "weights are torch.float64", lambda: tables(ids, offsets, weights.double()))
     expect(dlrm.Error, "adagrd", lambda: make("row", "adagrd"))
     expect(dlrm.Error, "no checkpoint", lambda: tables.load("nowhere"))
     if dlrm.size() > 1:
         alone = torch.zeros(3 * (1 + dlrm.rank()) + 1).long()
         expect(dlrm.Error, "rank 0 has 1 samples; its part of a global batch of 6 is 2",
                lambda: tables(torch.tensor([]).long(), alone))
-    first = tables(ids, offsets)
-    tables(ids, offsets)
+    first = tables(ids, offsets, weights)
+    tables(ids, offsets, weights)
     expect(RuntimeError, "followed by another", lambda: first.sum().backward())
-    pooled = tables(ids, offsets)
+    pooled = tables(ids, offsets, weights)
     loss = (0.5 * (pooled - targets) ** 2).sum(1).mean()
     loss.backward(retain_graph=True)
     expect(RuntimeError, "followed by another", lambda: loss.backward())
     with torch.no_grad():
-        tables(ids, offsets)
+        tables(ids, offsets, weights)
     save_pooled("after_errors", [train_step(tables, step) for step in range(1, 6)])
 
 
@@ -119,14 +121,15 @@ def gradients():
     """Dense gradients and the loss are those of the global mean; lists are what flat tensors are."""
     tables = make("table")
     for step in range(len(bags.SIZES)):
-        ids, offsets, targets = tensors(step)
+        ids, offsets, targets, weights = tensors(step)
         b, samples = len(targets), bags.SIZES[step]
         with torch.no_grad():
-            pooled = tables(ids, offsets).clone()
+            pooled = tables(ids, offsets, weights).clone()
             own = [offsets[f * b:(f + 1) * b + 1] for f in range(3)]
-            lists = tables([ids[o[0]:o[-1]] for o in own], [o - o[0] for o in own])
+            listed = [weights[o[0]:o[-1]] if name == bags.WEIGHTED else None for name, o in zip(bags.TABLES, own)]
+            lists = tables([ids[o[0]:o[-1]] for o in own], [o - o[0] for o in own], listed)
             assert torch.equal(pooled, lists) and not lists.requires_grad
-        tables(ids, offsets)
+        tables(ids, offsets, weights)
         weight = torch.zeros(bags.WIDTH, requires_grad=True)
         loss = ((targets * weight).sum(1) + targets[:, 0]).mean()
         loss.backward()
@@ -138,11 +141,11 @@ def gradients():
 
 def shares_memory():
     tables = make("table")
-    ids, offsets, _ = tensors(0)
+    ids, offsets, _, weights = tensors(0)
     with torch.no_grad():
-        first, second = tables(ids, offsets), tables(ids, offsets)
+        first, second = tables(ids, offsets, weights), tables(ids, offsets, weights)
     assert first.data_ptr() == second.data_ptr()
-    (kept,) = [tables(ids, offsets)]
+    (kept,) = [tables(ids, offsets, weights)]
     del tables
     assert torch.isfinite(kept).all()
 
@@ -170,8 +173,8 @@ def fails(kind):
     tables = make("row")
     print("printed before", flush=False)
     if kind == "id":
-        ids, offsets, _ = tensors(0)
-        tables(ids + 1000, offsets)
+        ids, offsets, _, weights = tensors(0)
+        tables(ids + 1000, offsets, weights)
     if dlrm.rank() == dlrm.size() - 1:
         raise KeyError("of the\nprogram")
     train_step(tables, 0)

@@ -81,5 +81,18 @@ TEST(BinarySamples, ValuesAreChecked) {
             "samples[1]: ids.C2[0]: -1; needs a whole number from 0 to 3");
 }
 
+TEST(BinarySamples, WeightsOfIdsFollowAllIds) {
+  Inputs inputs = two_features();
+  inputs.weighted = inputs.features[1].weighted = true;
+  const std::string ids = body(1, 2, {0.5f, -1, 2, 3}, {2, 1, 1, 2}, {9, 0, 1, 3, 2, 2});
+  const std::string whole = ids + bytes<float>({0.5f, -1, 2});
+  const Samples samples = read_binary_samples(whole, inputs);
+  EXPECT_THAT(samples.weights, ElementsAre(1, 1, 0.5f, 1, -1, 2));
+  for (const std::string& other :
+       {ids, whole + whole.substr(0, 4), ids + bytes<float>({1, 2, std::nanf("")})}) {
+    EXPECT_THROW(read_binary_samples(other, inputs), Error);
+  }
+}
+
 }  // namespace
 }  // namespace dlrm::serve

@@ -72,6 +72,9 @@ class Http : public ::testing::Test {
       const int64_t* bag = all.offsets.data() + s * 6 + static_cast<int64_t>(f);
       object["ids"][inputs.features[f].name] =
           std::vector<int64_t>(all.ids.begin() + bag[0], all.ids.begin() + bag[1]);
+      if (!inputs.features[f].weighted) continue;
+      object["weights"][inputs.features[f].name] =
+          std::vector<float>(all.weights.begin() + bag[0], all.weights.begin() + bag[1]);
     }
     return object;
   }
@@ -91,7 +94,8 @@ class Http : public ::testing::Test {
       return std::string(reinterpret_cast<const char*>(data), count * sizeof(*data));
     };
     return bytes(head, 2) + bytes(all.dense.data(), all.dense.size()) +
-           bytes(lengths.data(), lengths.size()) + bytes(all.ids.data(), all.ids.size());
+           bytes(lengths.data(), lengths.size()) + bytes(all.ids.data(), all.ids.size()) +
+           bytes(all.weights.data(), all.weights.size());  // of all features or of none
   }
   void expect_predicted(const Result& result, int64_t first, int64_t count) const {
     ASSERT_TRUE(result);
@@ -136,11 +140,19 @@ TEST_F(Http, PredictsFromJsonAndFromBytes) {
   for (size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(p[i], evaluated_.probabilities[i], 1e-6);
 }
 
+/// Of two tasks with a linear part, whose ids have weights.
 class HttpOfTasks : public Http {
  protected:
   void SetUp() override {
     config_ = odd_model();
     config_.model.tasks = {{"click", 1, {7, 1}}, {"buy", 1, {1}}};
+    for (TableConfig& table : config_.model.tables) {
+      for (FeatureConfig& feature : table.features) {
+        feature.pooling = Pooling::kSum;
+        feature.weights = true;
+      }
+    }
+    config_ = with_linear(config_);
     evaluated_ = save_model(config_, folder_.path());
   }
 };

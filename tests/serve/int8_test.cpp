@@ -75,6 +75,7 @@ class Int8Bagged : public ::testing::TestWithParam<int> {
     for (int64_t bag = 0; bag < kBags; ++bag) {
       for (int64_t i = 0; i < bag % 4; ++i) {
         ids_.push_back(static_cast<int64_t>(random() % kRows));
+        weights_.push_back(static_cast<float>(ids_.size() % 7) - 2.5f);
       }
       offsets_.push_back(static_cast<int64_t>(ids_.size()));
       scale_.push_back(0.5f + static_cast<float>(bag % 3));
@@ -82,7 +83,7 @@ class Int8Bagged : public ::testing::TestWithParam<int> {
     pooled_.assign(static_cast<size_t>(kBags * (width_ + kGap)), -1);
   }
 
-  Int8Bags bags(bool scaled) {
+  Int8Bags bags(bool scaled, bool weighted = false) {
     Int8Bags bags;
     bags.rows = table_.data();
     bags.row_bytes = int8_row_bytes(width_);
@@ -91,15 +92,18 @@ class Int8Bagged : public ::testing::TestWithParam<int> {
     bags.bags = kBags;
     bags.scale = scaled ? scale_.data() : nullptr;
     bags.pooled = {pooled_.data(), kBags, width_, width_ + kGap};
+    if (weighted) bags.weights = weights_.data();
     return bags;
   }
-  void expect_sums(bool scaled) {
+  void expect_sums(bool scaled, bool weighted = false) {
     for (int64_t bag = 0; bag < kBags; ++bag) {
       for (int64_t c = 0; c < width_; ++c) {
         double sum = 0;
         for (int64_t k = offsets_[static_cast<size_t>(bag)];
              k < offsets_[static_cast<size_t>(bag + 1)]; ++k) {
-          sum += rows_[static_cast<size_t>(ids_[static_cast<size_t>(k)])][static_cast<size_t>(c)];
+          const double value =
+              rows_[static_cast<size_t>(ids_[static_cast<size_t>(k)])][static_cast<size_t>(c)];
+          sum += value * (weighted ? weights_[static_cast<size_t>(k)] : 1.0f);
         }
         if (scaled) sum *= scale_[static_cast<size_t>(bag)];
         ASSERT_NEAR(pooled_[static_cast<size_t>(bag * (width_ + kGap) + c)], sum, 1e-5);
@@ -115,7 +119,7 @@ class Int8Bagged : public ::testing::TestWithParam<int> {
   std::vector<std::byte> table_;
   std::vector<std::vector<float>> rows_;
   std::vector<int64_t> ids_, offsets_;
-  std::vector<float> scale_, pooled_;
+  std::vector<float> scale_, pooled_, weights_;
 };
 
 TEST_P(Int8Bagged, SumsAndMeansOnAnyNumberOfThreads) {
@@ -126,6 +130,12 @@ TEST_P(Int8Bagged, SumsAndMeansOnAnyNumberOfThreads) {
       expect_sums(scaled);
     }
   }
+}
+
+TEST_P(Int8Bagged, SumsOfWeightedRows) {
+  const Int8Bags all = bags(false, true);
+  pool_int8_bags({&all, 1}, 2);
+  expect_sums(false, true);
 }
 
 TEST_P(Int8Bagged, EveryInstructionSetGivesTheSameBits) {

@@ -75,7 +75,7 @@ TEST(JsonSamples, TextThatIsNoSample) {
   EXPECT_EQ(refusal_of_json(R"({"dense": [1, 1e999]})"), "not JSON: a number is out of range");
   EXPECT_THAT(refusal_of_json("[1, 2]"), HasSubstr("a list; needs an object such as {\"dense\""));
   EXPECT_EQ(refusal_of_json(R"({"dense": [1, 2], "id": {}})"),
-            "unknown key \"id\"; a sample has dense and ids");
+            "unknown key \"id\"; a sample has dense, ids and weights");
 }
 
 TEST(JsonSamples, DenseValues) {
@@ -112,6 +112,48 @@ TEST(JsonSamples, LongValuesAreShortened) {
             "dense[1]: \"" + std::string(39, 'x') + "...; needs a finite number");
   EXPECT_EQ(refusal_of_json(R"({"dense": {"0": 1}})"),
             "dense: an object; needs a list of 2 numbers");
+}
+
+/// The model of three_features(), where ids of tags have weights.
+Inputs weighted_tags() {
+  Inputs inputs = three_features();
+  inputs.weighted = inputs.features[1].weighted = true;
+  return inputs;
+}
+
+std::string refusal_of_weights(const std::string& text) {
+  Samples samples;
+  try {
+    append_json_sample(text, weighted_tags(), samples);
+  } catch (const Error& error) {
+    EXPECT_TRUE(samples.weights.empty() && samples.ids.empty());
+    return error.what();
+  }
+  return "";
+}
+
+TEST(JsonSamples, WeightsFollowTheirIds) {
+  Samples samples;
+  append_json_sample(
+      R"({"dense": [1, 2], "ids": {"tags": [4, 4], "C1": [7], "C2": [1]}, "weights": {"tags": [0.5, -2]}})",
+      weighted_tags(), samples);
+  append_json_sample(R"({"dense": [1, 2], "ids": {"C1": [3]}})", weighted_tags(), samples);
+  EXPECT_THAT(samples.ids, ElementsAre(7, 4, 4, 1, 3));
+  EXPECT_THAT(samples.weights, ElementsAre(1, 0.5f, -2, 1, 1));
+}
+
+TEST(JsonSamples, WeightsAreFiniteAndOneForEachId) {
+  const std::string begin = R"({"dense": [1, 2], "ids": {"C1": [1], "tags": [4, 4]})";
+  EXPECT_EQ(refusal_of_weights(begin + "}"),
+            "weights.tags: 0 values; needs a list of 2 numbers, one for each id");
+  EXPECT_EQ(refusal_of_weights(begin + R"(, "weights": {"tags": [1]}})"),
+            "weights.tags: 1 values; needs a list of 2 numbers, one for each id");
+  EXPECT_EQ(refusal_of_weights(begin + R"(, "weights": {"tags": [1, "x"]}})"),
+            "weights.tags[1]: \"x\"; needs a finite number");
+  EXPECT_EQ(refusal_of_weights(begin + R"(, "weights": {"tags": [1, 1], "C1": [1]}})"),
+            "weights.C1: the feature has no weights");
+  EXPECT_EQ(refusal_of_json(R"({"dense": [1, 2], "weights": {"tags": []}})"),
+            "weights.tags: the feature has no weights");
 }
 
 }  // namespace

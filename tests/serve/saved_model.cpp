@@ -14,7 +14,7 @@ constexpr int kRanks = 2;
 
 /// The batch, whose ids are ordered by feature, as samples.
 Samples samples_of(const RunConfig& config, const Batch& batch) {
-  const int64_t features = config.model.num_features();
+  const int64_t features = config.model.num_features() - config.model.linear_features();
   Samples samples;
   samples.size = batch.size();
   samples.dense = batch.dense;
@@ -22,6 +22,10 @@ Samples samples_of(const RunConfig& config, const Batch& batch) {
     for (int64_t f = 0; f < features; ++f) {
       const int64_t* bag = batch.offsets.data() + f * batch.size() + s;
       samples.ids.insert(samples.ids.end(), batch.ids.begin() + bag[0], batch.ids.begin() + bag[1]);
+      if (!batch.id_weights.empty()) {
+        samples.weights.insert(samples.weights.end(), batch.id_weights.begin() + bag[0],
+                               batch.id_weights.begin() + bag[1]);
+      }
       samples.offsets.push_back(static_cast<int64_t>(samples.ids.size()));
     }
   }

@@ -51,11 +51,24 @@ const Variant kVariants[] = {
      [](RunConfig& c) {
        c.model.tasks = {{"click", 1, {7, 1}}, {"buy", 0.5, {9, 4, 1}}};
      }},
+    {"tasks_with_a_linear_part",
+     [](RunConfig& c) {
+       c.model.tasks = {{"click", 1, {7, 1}}, {"buy", 0.5, {1}}};
+       c.model.tables[1].features[0].weights = true;
+       c = with_linear(c);
+     }},
     {"concat", averaged},
     {"dense_last", concat_dense_last},
     {"cross",
      [](RunConfig& c) {
        c.model.interaction = CrossConfig{2, 3};
+     }},
+    {"weighted",
+     [](RunConfig& c) {
+       for (TableConfig& table : c.model.tables) {
+         for (FeatureConfig& feature : table.features) feature.pooling = Pooling::kSum;
+         table.features[0].weights = true;
+       }
      }},
     {"fm", [](RunConfig& c) { c.model.interaction = FmConfig(); }},
     {"no_bottom",
@@ -72,6 +85,17 @@ const Variant kVariants[] = {
     {"bf16_tables",
      [](RunConfig& c) {
        for (TableConfig& table : c.model.tables) table.dtype = DType::kBFloat16;
+     }},
+    {"linear",
+     [](RunConfig& c) {
+       c.model.interaction = FmConfig();
+       c = with_linear(c);
+     }},
+    {"linear_without_dense_features",
+     [](RunConfig& c) {
+       c = odd_model_of_ids();
+       c.model.interaction = ConcatConfig();
+       c = with_linear(c);
      }},
     {"adam", [](RunConfig& c) { c.train.dense_optimizer.type = OptimizerRule::kAdam; }},
 };

@@ -40,7 +40,7 @@ TEST(Launch, NoKernelComputesInHalfPrecision) {
   const char* const text = "no kernel computes in fp16";
   const Matrix half(nullptr, DType::kFloat16, 1, 1), wide(nullptr, DType::kFloat32, 1, 1);
   EXPECT_EQ(text_of([&] { add(half, wide, nullptr); }), text);
-  EXPECT_EQ(text_of([&] { pool_bags(nullptr, nullptr, 0, 0, half.type, nullptr); }), text);
+  EXPECT_EQ(text_of([&] { pool_bags(nullptr, nullptr, 0, 0, half.type, false, nullptr); }), text);
 }
 
 struct MarkBand {

@@ -42,7 +42,8 @@ std::string widths(Draw& draw, int64_t last) {
 std::string table(Draw& draw, int number, int64_t dim) {
   const int64_t rows = draw.of({1, 2, 3, 16, 29, 101, 530, 5000});
   std::string text =
-      fmt::format("    - {{name: t{}, rows: {}, dim: {}, features: [", number, rows, dim);
+      fmt::format("    - {{name: t{}, rows: {}, dim: {}, init: {{type: {}}}, features: [", number,
+                  rows, dim, draw.of({"uniform", "uniform", "normal", "zero"}));
   const int64_t features = draw.of({1, 1, 1, 2, 3});
   for (int64_t f = 0; f < features; ++f) {
     text += fmt::format("{}{{name: f{}_{}, hotness: {}, pooling: {}}}", f > 0 ? ", " : "", number,
@@ -79,6 +80,7 @@ std::string drawn_model(Draw& draw) {
   text += fmt::format("  embedding_dim: {}\n", dim);
   text += fmt::format("  bottom_mlp: {}\n", dense && bottom ? widths(draw, dim) : "[]");
   text += fmt::format("  top_mlp: {}\n", widths(draw, 1));
+  text += fmt::format("  linear: {}\n", draw.chance(30));
   text += fmt::format("  activation: {}\n", draw.of({"relu", "gelu", "silu", "sigmoid", "tanh"}));
   text += fmt::format("  interaction: {}\n",
                       interaction == "cross"

@@ -14,6 +14,7 @@ struct Model {
   Precision precision = Precision::kFp32;
   Strategy strategy = Strategy::kTable;
   int ranks = 2;
+  bool linear = false;
 };
 void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
 
@@ -55,6 +56,8 @@ class PlannedMemory : public ::testing::TestWithParam<std::tuple<Model, DeviceKi
       table.features.push_back({name, 4, Pooling::kSum});
       config.model.tables.push_back(table);
     }
+    config.model.linear = model().linear;
+    config.model.add_linear_tables();
     config.train.global_batch_size = 512;
     config.train.precision = model().precision;
     config.sharding.strategy = model().strategy;
@@ -121,13 +124,14 @@ TEST_P(PlannedMemory, CoversTheTowersOfTasks) {
 INSTANTIATE_TEST_SUITE_P(
     Models, PlannedMemory,
     ::testing::Combine(
-        ::testing::Values(Model{"cross", CrossConfig{1, 4}}, Model{"full_cross", CrossConfig{2, 0}},
-                          Model{"concat", ConcatConfig()},
-                          Model{"one_rank", ConcatConfig(), Precision::kFp32, Strategy::kTable, 1},
-                          Model{"bf16", DotConfig(), Precision::kBf16},
-                          Model{"bf16_one_rank", DotConfig(), Precision::kBf16, Strategy::kTable,
-                                1},
-                          Model{"bf16_cut_rows", DotConfig(), Precision::kBf16, Strategy::kRow}),
+        ::testing::Values(
+            Model{"cross", CrossConfig{1, 4}}, Model{"full_cross", CrossConfig{2, 0}},
+            Model{"concat", ConcatConfig()},
+            Model{"one_rank", ConcatConfig(), Precision::kFp32, Strategy::kTable, 1},
+            Model{"linear", ConcatConfig(), Precision::kFp32, Strategy::kTable, 2, true},
+            Model{"bf16", DotConfig(), Precision::kBf16},
+            Model{"bf16_one_rank", DotConfig(), Precision::kBf16, Strategy::kTable, 1},
+            Model{"bf16_cut_rows", DotConfig(), Precision::kBf16, Strategy::kRow}),
         ::testing::Values(DeviceKind::kCpu, DeviceKind::kCuda)),
     [](const auto& of) {
       const bool on_cpu = std::get<1>(of.param) == DeviceKind::kCpu;

@@ -15,6 +15,19 @@
 
 namespace dlrm {
 
+namespace {
+
+/// For the linear part.
+void repeat_bags(Batch& batch) {
+  const std::vector<int64_t> ids = batch.ids, offsets = batch.offsets;
+  batch.ids.insert(batch.ids.end(), ids.begin(), ids.end());
+  const std::vector<float> weights = batch.id_weights;
+  batch.id_weights.insert(batch.id_weights.end(), weights.begin(), weights.end());
+  for (size_t i = 1; i < offsets.size(); ++i) batch.offsets.push_back(offsets.back() + offsets[i]);
+}
+
+}  // namespace
+
 Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
   Batch batch;
   batch.t = t;
@@ -37,8 +50,10 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
     }
   }
   batch.offsets = {0};
+  const bool weighted = config.model.weighted();
   uint64_t feature = 100;
   for (const TableConfig& table : config.model.tables) {
+    if (table.is_linear) continue;
     for (const FeatureConfig& f : table.features) {
       ++feature;
       for (int64_t s = batch.local.begin; s < batch.local.end; ++s) {
@@ -48,11 +63,14 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
           // A frequent row, the bounds, and random rows.
           const int64_t id = r % 4 == 0 ? 0 : r % 7 == 0 ? table.rows - 1 : r % table.rows;
           batch.ids.push_back(id);
+          if (!weighted) continue;
+          batch.id_weights.push_back(f.weights ? static_cast<float>(r % 64) / 32 - 0.5f : 1.0f);
         }
         batch.offsets.push_back(static_cast<int64_t>(batch.ids.size()));
       }
     }
   }
+  if (config.model.linear) repeat_bags(batch);
   return batch;
 }
 
@@ -286,6 +304,12 @@ RunConfig odd_model_of_ids() {
   return config;
 }
 
+RunConfig with_linear(RunConfig config) {
+  config.model.linear = true;
+  config.model.add_linear_tables();
+  return config;
+}
+
 std::vector<OptimizerPair> optimizer_pairs() {
   std::vector<OptimizerPair> pairs;
   std::vector<OptimizerRule> dense_alone, sparse_alone;
@@ -308,6 +332,23 @@ std::vector<OptimizerPair> optimizer_pairs() {
 std::vector<InteractionConfig> other_interactions() {
   return {ConcatConfig{ConcatOrder::kDenseFirst, 4}, CrossConfig{2, 3}, CrossConfig{2, 0},
           FmConfig()};
+}
+
+void expect_gpus_train_as_a_cpu(RunConfig c, int64_t steps) {
+  const Trained on_cpu = train_on_threads(c, 1, steps);
+  for (const DeviceKind device : gpus()) {
+    c.device = device;
+    expect_alike(train_on_threads(c, 1, steps), on_cpu, 1e-5, 1e-4);
+    expect_alike(train_on_threads(c, 3, steps), on_cpu, 1e-5, 1e-4);
+    RunConfig fixed = c;
+    fixed.routing.depth = 0;
+    for (TableConfig& table : fixed.model.tables) {
+      for (FeatureConfig& feature : table.features) feature.hotness = 1;
+    }
+    const Trained recorded = train_recorded(fixed, 1, 12, true);
+    EXPECT_GT(recorded.launched, 0);
+    expect_alike(recorded, train_recorded(fixed, 1, 12, false), 0, 0);
+  }
 }
 
 }  // namespace dlrm

@@ -54,8 +54,9 @@ std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int rank
 void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
                   double weight_tolerance);
 
-/// Batch t of a rank, with bags of any length including 0, generated from (t, sample) alone. Each
-/// third batch is a partial one. Samples lack some of several labels, but the first.
+/// Batch t of a rank, with bags of any length including 0, and weights of ids if the model has
+/// them, generated from (t, sample) alone. Each third batch is a partial one. Samples lack some of
+/// several labels, but the first.
 Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world);
 
 /// A model of unusual shapes: a table of one row, one with fewer columns than ranks, a shared one,
@@ -72,6 +73,9 @@ RunConfig adagrad_model(Strategy strategy, DeviceKind device = DeviceKind::kCpu)
 /// odd_model() without dense features.
 RunConfig odd_model_of_ids();
 
+/// The model with a linear part.
+RunConfig with_linear(RunConfig config);
+
 /// A dense and a sparse optimizer.
 struct OptimizerPair {
   OptimizerRule dense, sparse;
@@ -82,5 +86,9 @@ std::vector<OptimizerPair> optimizer_pairs();
 
 /// The interactions that odd_model() could use but does not.
 std::vector<InteractionConfig> other_interactions();
+
+/// Expects that each of gpus() trains to the weights of a CPU, on one rank and on three, and that
+/// recorded steps give the same bits.
+void expect_gpus_train_as_a_cpu(RunConfig config, int64_t steps);
 
 }  // namespace dlrm

@@ -59,6 +59,21 @@ constexpr TasksCase kTasksCases[] = {
        c.train.dense_optimizer.eps = 1e-4;
      }},
     {"Concat", [](RunConfig& c) { c.model.interaction = ConcatConfig{}; }},
+    {"DeepFmOfWeightedIds",
+     [](RunConfig& c) {
+       c.model.interaction = FmConfig{};
+       c.model.tables[3].dim = 4;  // projected
+       for (const size_t table : {1, 3}) c.model.tables[table].features[0].weights = true;
+       c = with_linear(c);
+     }},
+    {"WideAndDeepOfIds",
+     [](RunConfig& c) {
+       const std::vector<TaskConfig> tasks = c.model.tasks;
+       c = odd_model_of_ids();
+       c.model.interaction = ConcatConfig{};
+       c.model.tasks = tasks;
+       c = with_linear(c);
+     }},
 };
 
 class Tasks : public testing::TestWithParam<TasksCase> {
@@ -88,21 +103,7 @@ TEST_P(Tasks, RanksAndTheReferenceTrainToTheWeightsOfOneRank) {
 
 TEST_P(Tasks, AGpuTrainsAsACpuAndAsItsGraphs) {
   if (gpus().empty()) GTEST_SKIP() << "needs a GPU";
-  RunConfig c = config();
-  const Trained on_cpu = train_on_threads(c, 1, kSteps);
-  for (const DeviceKind device : gpus()) {
-    c.device = device;
-    expect_alike(train_on_threads(c, 1, kSteps), on_cpu, 1e-5, 1e-4);
-    expect_alike(train_on_threads(c, 3, kSteps), on_cpu, 1e-5, 1e-4);
-    RunConfig fixed = c;
-    fixed.routing.depth = 0;
-    for (TableConfig& table : fixed.model.tables) {
-      for (FeatureConfig& feature : table.features) feature.hotness = 1;
-    }
-    const Trained recorded = train_recorded(fixed, 1, 12, true);
-    EXPECT_GT(recorded.launched, 0);
-    expect_alike(recorded, train_recorded(fixed, 1, 12, false), 0, 0);
-  }
+  expect_gpus_train_as_a_cpu(config(), kSteps);
 }
 
 TEST_P(Tasks, AResumedRunIsBitwiseTheRunWithoutAStop) {
@@ -156,7 +157,7 @@ TEST_P(TasksOnADevice, WithoutAnyLabelNothingIsLearnt) {
 
 /// By SGD from the same weights: the step of all tasks is the sum of the steps of each alone.
 TEST_P(TasksOnADevice, TheGradientOfSharedLayersIsTheSumOverTheTasks) {
-  const RunConfig c = config();
+  const RunConfig c = with_linear(config());
   const auto after_step = [&](const std::vector<size_t>& lost, int steps) {
     return train_on_batches(c, 2, steps,
                             [&](const RunConfig& config, int64_t t, int rank, int world) {

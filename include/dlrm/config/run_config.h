@@ -8,6 +8,7 @@
 #include "dlrm/core/activation.h"
 #include "dlrm/core/dtype.h"
 #include "dlrm/core/optimizer.h"
+#include "dlrm/core/random.h"
 
 namespace dlrm {
 
@@ -33,8 +34,17 @@ struct FeatureConfig {
   std::string name;
   int64_t hotness = 1;  ///< ids in a bag: exact, or the expected mean if the data has offsets
   Pooling pooling = Pooling::kSum;
+  bool weights = false;  ///< each id has a weight, by which its row is multiplied; kSum only
 
   bool operator==(const FeatureConfig&) const = default;
+};
+
+/// How the rows of a table are filled before training.
+struct InitConfig {
+  InitType type = InitType::kUniform;
+  double scale = 0;  ///< 0: the default of the type
+
+  bool operator==(const InitConfig&) const = default;
 };
 
 struct TableConfig {
@@ -45,6 +55,16 @@ struct TableConfig {
   DType dtype = DType::kFloat32;
   std::vector<FeatureConfig> features;  ///< at least one
   double l2 = -1;                       ///< penalty of its rows; -1: that of the sparse optimizer
+  InitConfig init = {};
+
+  bool is_linear = false;  ///< of the linear part: a weight for each row of a feature's table
+
+  /// `init` with its default scale: 1/sqrt(rows) for uniform rows, 0.01 for normal ones.
+  RowInit row_init() const;
+  /// In a checkpoint: /tables/<name>, or /linear/<feature>, the name of such a table.
+  std::string path() const { return (is_linear ? "/" : "/tables/") + name; }
+
+  bool weighted() const;  ///< ids of a feature have weights
 
   bool operator==(const TableConfig&) const = default;
 };
@@ -82,11 +102,19 @@ struct ModelConfig {
   OfHiddenLayers<double> dropout;             ///< rates, 0 to below 1
   OfHiddenLayers<bool> layer_norm;            ///< before the activation
   InteractionConfig interaction;
+  bool linear = false;
+  /// The tables of the YAML. With `linear`, a table of the linear part follows for each of their
+  /// features, in the features' order, which gets the feature's ids once more.
   std::vector<TableConfig> tables;
   std::vector<TaskConfig> tasks;  ///< empty: one label and the top MLP; otherwise at least two
 
+  /// Appends the tables of the linear part, if there is one.
+  void add_linear_tables();
+  /// The model that reads samples: without the linear part.
+  ModelConfig without_linear() const;
   int64_t num_features() const;     ///< over all tables
-  int64_t embedding_width() const;  ///< W, the sum of the features' widths
+  int64_t linear_features() const;  ///< over those of the linear part
+  int64_t embedding_width() const;  ///< the sum of the features' widths, over all tables
   int64_t bottom_width() const;     ///< width of X: the last of bottom_mlp, or dense_features
   /// The vectors of every feature, if the interaction needs equal widths and they differ: those
   /// of another width are then projected to projected_width(), by a matrix [projected_width(),
@@ -94,11 +122,12 @@ struct ModelConfig {
   std::vector<FeatureVectors> projected_features() const;
   /// The width of X. Without dense features, embedding_dim.
   int64_t projected_width() const;
-  InteractionInputs interaction_inputs() const;
-  InteractionCost interaction_cost() const;  ///< with projections
-  int64_t interaction_width() const;         ///< width of the towers' input
-  int64_t dense_parameters() const;          ///< of all MLPs and the interaction
-  double lookups_per_sample() const;         ///< sum of the features' hotness
+  InteractionInputs interaction_inputs() const;  ///< without the linear part
+  InteractionCost interaction_cost() const;      ///< with projections
+  int64_t interaction_width() const;             ///< width of the towers' input
+  int64_t dense_parameters() const;              ///< outside of tables
+  double lookups_per_sample() const;             ///< sum of the features' hotness
+  bool weighted() const;                         ///< ids of a feature have weights
   /// The top MLP, or the tower of each task in order.
   std::vector<Tower> towers() const;
   int64_t num_labels() const;  ///< of a sample

@@ -31,6 +31,33 @@ double normal_at(uint64_t key, uint64_t row, uint32_t column);
 void uniform_row(uint64_t key, uint64_t row, int64_t column, int64_t count, float bound,
                  float* out);
 
+/// How the rows of a table are filled before training.
+enum class InitType : uint8_t { kUniform, kNormal, kZero };
+struct RowInit {
+  InitType type = InitType::kUniform;
+  float scale = 0;  ///< the bound of kUniform, the standard deviation of kNormal
+};
+
+/// The factor on sum_of_halves() that makes numbers of standard deviation `scale`: the sum of eight
+/// uniform 16-bit numbers has the variance 8·(2^32 - 1)/12.
+inline float normal_factor(float scale) { return static_cast<float>(scale / 53509.91992145008); }
+
+/// The sum of the eight 16-bit halves of four words, less its mean 8·32767.5. Exact in float.
+inline int32_t sum_of_halves(const std::array<uint32_t, 4>& words) {
+  uint32_t sum = 0;
+  for (const uint32_t word : words) sum += (word & 0xffff) + (word >> 16);
+  return static_cast<int32_t>(sum) - 4 * 0xffff;
+}
+
+/// Columns [column, column + count) of row `row` of a field of `key` that is nearly normal, with
+/// mean 0 and standard deviation `scale`. Element c of a row is sum_of_halves() of counter
+/// {row low, row high, c, 1} times normal_factor(scale), so it is at most √24·scale from 0.
+void normal_row(uint64_t key, uint64_t row, int64_t column, int64_t count, float scale, float* out);
+
+/// uniform_row(), normal_row() or zeros.
+void initial_row(const RowInit& init, uint64_t key, uint64_t row, int64_t column, int64_t count,
+                 float* out);
+
 /// The 16 random bits that round element (row, column) of the field `key` at `step`. They come from
 /// counter {row low, row high, column / 8, step low}. Each of its four words serves two columns:
 /// the even column takes the lower half, the odd column the upper half.

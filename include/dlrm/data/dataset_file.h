@@ -25,6 +25,9 @@ struct MappedFeature {
   const std::byte* offsets = nullptr;  ///< [samples + 1] int64, or null
   const std::byte* id_sums = nullptr;  ///< [blocks] uint32 CRC32C, or null
   const std::byte* offset_sums = nullptr;
+  bool weighted = false;               ///< ids have weights
+  const std::byte* weights = nullptr;  ///< [count] float
+  const std::byte* weight_sums = nullptr;
 };
 
 /// A mapped dataset file whose structure has been checked. Reading its columns needs neither HDF5
@@ -81,7 +84,7 @@ class DatasetFile {
 
 /// A dataset: the samples of files, one after the other. A folder stands for its *.h5 and *.hdf5
 /// files, sorted by name. All files have the same dense width, number of labels, types, feature
-/// names and hotness, and all or none have weights.
+/// names and hotness, and all or none have weights, of samples and of the ids of a feature.
 class Dataset {
  public:
   explicit Dataset(const std::string& path) : Dataset(std::vector<std::string>{path}) {}

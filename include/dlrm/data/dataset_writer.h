@@ -19,7 +19,8 @@ struct FeatureColumn {
   int64_t hotness = 1;  ///< ids in every bag; 0: bags of any length, stored with offsets
   int64_t rows = 0;     ///< ids are below it; 0: set later, by set_rows
   IdType ids = IdType::kInt32;
-  int64_t count = -1;  ///< ids of all samples if hotness is 0, or -1 if unknown
+  int64_t count = -1;     ///< ids of all samples if hotness is 0, or -1 if unknown
+  bool weighted = false;  ///< each id has a weight
 };
 
 /// The shape of a dataset file.
@@ -37,9 +38,10 @@ struct DatasetLayout {
 
 /// A feature's part of a block of samples: sample after sample.
 struct BagColumn {
-  View<const int32_t> ids;       ///< kInt32
-  View<const int64_t> wide_ids;  ///< kInt64
-  View<const int32_t> lengths;   ///< [samples] bag lengths, if hotness is 0
+  View<const int32_t> ids;         ///< kInt32
+  View<const int64_t> wide_ids;    ///< kInt64
+  View<const int32_t> lengths;     ///< [samples] bag lengths, if hotness is 0
+  View<const float> weights = {};  ///< [ids] if the feature is weighted
 };
 
 /// Some consecutive samples, column by column.

@@ -16,7 +16,7 @@ enum class RowArray : uint8_t { kWeights, kState1, kState2 };
 
 /// A part of a table, and its values before training.
 struct RowShape {
-  /// Weights are drawn U(±1/sqrt(table.rows)) from (seed, "/tables/<name>", global row, global
+  /// Weights are drawn as table.init says, from (seed, "/tables/<name>", global row, global
   /// column), so that they do not depend on the sharding.
   RowShape(const TableConfig& table, const OptimizerConfig& optimizer, uint64_t seed, Range rows,
            Range columns);
@@ -25,7 +25,7 @@ struct RowShape {
   RowTable table;
   OptimizerConfig optimizer;
   uint64_t initial_key = 0;
-  float initial_bound = 0;
+  RowInit init;
 
   /// Elements of an array in each row: the width, or 1 for the state of a row-wise rule.
   int64_t columns_of(RowArray array) const;

@@ -23,6 +23,7 @@ struct LocalBags {
   View<const int64_t> ids;      ///< feature-major (tables in order, features in order), then sample
   View<const int64_t> offsets;  ///< [features·b + 1] into ids, from any first id
   int64_t content = 0;          ///< bags of one number, unless it is 0, are the same
+  View<const float> weights = {};  ///< of `ids`, if a feature has weights; read for its ids only
 };
 
 /// See ShardedEmbeddings::pack().
@@ -34,7 +35,7 @@ struct EmbeddingOptions {
   WireConfig wire;
   RoutingConfig routing;
   CachedConfig cached;  ///< of the shards of tier cached
-  uint64_t seed = 1;    ///< of the initial rows U(±1/sqrt(rows))
+  uint64_t seed = 1;    ///< of the initial rows
   int64_t max_global_batch = 0;
   bool initialise = true;  ///< false if a checkpoint will fill the rows
 };

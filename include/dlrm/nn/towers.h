@@ -21,11 +21,11 @@ class Towers {
   /// Computes the logits of every label from z [b, inputs], which must stay until backward.
   /// `training` as in Mlp::forward().
   void forward(Matrix z, const Progress& progress, const DropoutPlace* training);
-  /// Of the last forward, [b, 1].
-  Matrix logits(size_t label) const { return towers_[label].logits; }
-  /// Where its gradient is written before backward(), [b, 1]. Each label has memory of its own,
+  /// Of each label in the last forward, [b, 1].
+  const std::vector<Matrix>& logits() const { return logits_; }
+  /// Where their gradients are written before backward(), [b, 1]. Each label has memory of its own,
   /// because gradients of weights may be deferred.
-  Matrix dlogits(size_t label) const;
+  const std::vector<Matrix>& dlogits() const { return dlogits_; }
   /// Computes the gradients of the parameters, and dz [b, inputs], the sum over the labels, which
   /// is rounded once a label.
   void backward(Matrix dz, const Progress& progress);
@@ -37,9 +37,9 @@ class Towers {
     double weight = 1;
     std::unique_ptr<Mlp> mlp;
     Buffer dlogits;
-    Matrix logits;
   };
   std::vector<Part> towers_;
+  std::vector<Matrix> logits_, dlogits_;
 };
 
 }  // namespace dlrm

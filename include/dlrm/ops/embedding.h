@@ -16,14 +16,15 @@ struct BagGroup {
   const int64_t* ids = nullptr;      ///< row numbers local to the shard
   const int64_t* offsets = nullptr;  ///< [bags + 1] into ids
   int64_t bags = 0;
-  const float* scale = nullptr;  ///< [bags], or null for 1
-  Matrix pooled;                 ///< [bags, width], fp32 or bf16
-  int64_t capacity = 0;          ///< upper bound of the number of ids, or 0 if unknown
+  const float* scale = nullptr;    ///< [bags], or null for 1
+  Matrix pooled;                   ///< [bags, width], fp32 or bf16
+  int64_t capacity = 0;            ///< upper bound of the number of ids, or 0 if unknown
+  const float* weights = nullptr;  ///< of the ids, at their places; null for 1
 };
 
-/// pooled[bag] = scale[bag] · Σ rows[ids of the bag] for each group; zeros for an empty bag. Sums
-/// in fp32 in the order of ids, and rounds once. Reads nnz·width elements and writes bags·width:
-/// memory-bound.
+/// pooled[bag] = scale[bag] · Σ weight · row over the ids of the bag, for each group; zeros for an
+/// empty bag. Sums in fp32 in the order of ids, and rounds once. Reads nnz·width elements and
+/// writes bags·width: memory-bound.
 struct EmbeddingBagForward {
   View<const BagGroup> groups;
 
@@ -39,7 +40,8 @@ struct IdGroup {
   const int64_t* ids = nullptr;
   const int64_t* offsets = nullptr;  ///< [bags + 1] into ids
   int64_t bags = 0;
-  int64_t capacity = 0;  ///< upper bound of offsets[bags] - offsets[0], known to the host
+  int64_t capacity = 0;            ///< upper bound of offsets[bags] - offsets[0], known to the host
+  const float* weights = nullptr;  ///< of the ids, at their places; null for 1
 };
 
 /// The bag in which an id occurs.
@@ -56,10 +58,11 @@ struct SegmentedRows {
   View<int64_t> starts;          ///< [capacity + 1]
   View<Occurrence> occurrences;  ///< [capacity]
   View<int64_t> count;           ///< [1] number of unique rows
+  View<float> weights = {};      ///< [capacity] of the occurrences; empty if all are 1
 };
 
-/// Sorts the occurrences of ids into segments of equal rows. `groups` are the features of one
-/// shard, whose ids lie in [0, rows).
+/// Sorts the occurrences of ids into segments of equal rows, with their weights unless runs.weights
+/// is empty. `groups` are the features of one shard, whose ids lie in [0, rows).
 struct GroupRows {
   View<const IdGroup> groups;
   int64_t rows;
@@ -78,8 +81,8 @@ struct BagGradient {
   const float* scale = nullptr;  ///< [bags], or null for 1
 };
 
-/// grads[i] = Σ scale · gradient over segment i, in its order, in fp32. Long segments are summed in
-/// chunks of fixed size.
+/// grads[i] = Σ weight · scale · gradient over segment i, in its order, in fp32. Long segments are
+/// summed in chunks of fixed size.
 struct EmbeddingBagBackward {
   SegmentedRows runs;
   View<const BagGradient> gradients;  ///< one for each group
@@ -184,9 +187,9 @@ struct TableGradients {
   View<float> touched;     ///< [table rows] above 0 for each row that a batch names
 };
 
-/// For each table t and each of its segments: gradients[t].rows[row] = Σ scale · gradient over the
-/// segment, as in EmbeddingBagBackward, and touched[row] = 1. Other rows keep their values. For
-/// small data-parallel tables. One list of launches on a GPU, for any number of tables.
+/// For each table t and each of its segments: gradients[t].rows[row] = the sum over the segment as
+/// in EmbeddingBagBackward, and touched[row] = 1. Other rows keep their values. For small
+/// data-parallel tables. One list of launches on a GPU, for any number of tables.
 struct SumTableGradients {
   View<const UpdatedShard> tables;  ///< `groups` is not read
   View<const TableGradients> gradients;

@@ -71,6 +71,30 @@ struct Add {
   }
 };
 
+/// y[r, 0] += Σ_c x[r, c], added in the order of the columns and rounded once.
+struct AddRowSums {
+  Matrix x;  ///< [b, n]
+  Matrix y;  ///< [b, 1]
+
+  static constexpr const char* kName = "add_row_sums";
+  template <class V>
+  void operands(V& v) {
+    v.in("x", x), v.inout("y", y, {.terms = x.cols + 1, .initial = 0x1p-23});
+  }
+};
+
+/// y[r, c] = x[r, 0], converted.
+struct RepeatColumn {
+  Matrix x;  ///< [b, 1]
+  Matrix y;  ///< [b, n]
+
+  static constexpr const char* kName = "repeat_column";
+  template <class V>
+  void operands(V& v) {
+    v.in("x", x), v.out("y", y);
+  }
+};
+
 /// Sets every byte to 0.
 struct FillZero {
   View<char> bytes;
@@ -94,6 +118,13 @@ struct FindNonFinite {
   }
 };
 
-#define DLRM_MOVEMENT_OPERATIONS(X) X(CopyBlocks) X(Convert) X(Add) X(FillZero) X(FindNonFinite)
+#define DLRM_MOVEMENT_OPERATIONS(X) \
+  X(CopyBlocks)                     \
+  X(Convert)                        \
+  X(Add)                            \
+  X(AddRowSums)                     \
+  X(RepeatColumn)                   \
+  X(FillZero)                       \
+  X(FindNonFinite)
 
 }  // namespace dlrm

@@ -182,9 +182,9 @@ class Ops {
     run(DenseUpdate{step, w, g, s1, s2, copy});
   }
   void clip_norm(View<float> g, double max_norm) { run(ClipNorm{g, max_norm}); }
-  void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                    const RowTable& table) {
-    run(FillUniform{key, first_row, first_column, bound, table});
+  void fill_rows(uint64_t key, int64_t first_row, int64_t first_column, const RowInit& init,
+                 const RowTable& table) {
+    run(FillRows{key, first_row, first_column, init, table});
   }
 };
 

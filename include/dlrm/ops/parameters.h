@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "dlrm/core/random.h"
 #include "dlrm/core/view.h"
 #include "dlrm/ops/operation.h"
 #include "dlrm/ops/types.h"
@@ -47,22 +48,22 @@ struct ClipNorm {
   }
 };
 
-/// table[r, c] = U(-bound, bound), drawn for the global element (first_row + r, first_column + c)
-/// of `key`; see uniform_row.
-struct FillUniform {
+/// table[r, c] = the value before training of the global element (first_row + r, first_column + c)
+/// of `key`; see initial_row.
+struct FillRows {
   uint64_t key;
   int64_t first_row;
   int64_t first_column;
-  float bound;
+  RowInit init;
   RowTable table;
 
-  static constexpr const char* kName = "fill_uniform";
+  static constexpr const char* kName = "fill_rows";
   template <class V>
   void operands(V& v) {
     v.inout("table", table);
   }
 };
 
-#define DLRM_PARAMETER_OPERATIONS(X) X(DenseUpdate) X(ClipNorm) X(FillUniform)
+#define DLRM_PARAMETER_OPERATIONS(X) X(DenseUpdate) X(ClipNorm) X(FillRows)
 
 }  // namespace dlrm

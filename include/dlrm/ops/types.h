@@ -19,7 +19,7 @@ struct RowTable {
   float* state2 = nullptr;   ///< s2 of OptimizerRule; or null
   int64_t state_stride = 0;  ///< elements from row to row (1 for rowwise)
   /// bf16: updates compute in fp32 and store round_stochastically(w, rounding_bits(rounding_key,
-  /// first_row + r, first_column + c, OptimizerStep::step)); fill_uniform and copies round to
+  /// first_row + r, first_column + c, OptimizerStep::step)); fill_rows and copies round to
   /// nearest. Element (first_row, first_column) of the whole table is this shard's (0, 0). If
   /// row_of is not null, r is row_of[r] instead.
   uint64_t rounding_key = 0;

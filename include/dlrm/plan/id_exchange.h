@@ -6,8 +6,9 @@
 namespace dlrm {
 
 /// True if GPUs that NCCL connects exchange the ids of this plan themselves: with *fixed* routing,
-/// unless the hosts need the ids. They do if rows are cached, or if a table is cut by rows and by
-/// columns and its updates need the norms of whole rows. False if one rank has all rows uncut.
+/// unless the hosts need the ids. They do if ids have weights, if rows are cached, or if a table is
+/// cut by rows and by columns and its updates need the norms of whole rows. False if one rank has
+/// all rows uncut.
 bool devices_exchange_ids(const std::vector<TableConfig>& tables, RoutingMode mode,
                           const OptimizerConfig& optimizer, const Plan& plan);
 /// False on CPUs, and if vectors pass through the host: then devices exchange the ids of no plan.

@@ -18,7 +18,8 @@ struct RoutedPlan {
 ///
 /// *fixed* if devices exchange the ids, row shards return at most 1/16 more vectors than with
 /// *exact*, and memory suffices, if all ranks are on a node, or the ids that a rank receives are at
-/// most as many bytes as the vectors of its samples in fp32. Otherwise *exact*.
+/// most as many bytes as the vectors of its samples in fp32. Otherwise *exact*, as always if ids
+/// have weights.
 ///
 /// If all ranks are on a node, and are at most 128, another mode is taken if it is better by 3 %,
 /// or fits the memory alone. Unless a plan is kept, *fixed* may come with a plan that is made for

@@ -6,6 +6,7 @@
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/nn/interaction.h"
+#include "dlrm/nn/linear_part.h"
 #include "dlrm/nn/mlp.h"
 #include "dlrm/nn/parameters.h"
 #include "dlrm/nn/towers.h"
@@ -31,7 +32,8 @@ class Model {
   /// interaction has them, or of its own, which the first call allocates.
   Matrix place_of_embeddings();
   Matrix place_of_gradients();
-  /// Computes the towers' input from X and e [b, W]. If e is of another type than the compute
+  /// Computes the towers' input from X and e [b, W]. With a linear part, the last columns of E and
+  /// dE are its weights, one for each feature. If e is of another type than the compute
   /// type, it is converted.
   void interact(const Matrix& e, const Progress& progress);
   /// Computes the logits [b, 1] of each label. `training` as in bottom().
@@ -56,8 +58,11 @@ class Model {
   /// Waits for the result and copies it to the host's memory. p [labels, b].
   void finish_probabilities(View<float> p, const Progress& progress);
 
+  /// Fills the columns of the linear part, if there is one, in de [b, W], and computes the
+  /// gradients of its weights of dense features. Call it before backward_top().
+  void backward_linear(const Matrix& de);
   void backward_top(const Progress& progress);
-  /// Fills de [b, W] in the compute type, and the gradient of X.
+  /// Fills the other columns of de, in the compute type, and the gradient of X.
   void backward_interaction(const Matrix& de, const Progress& progress);
   void backward_bottom(const Progress& progress);
 
@@ -75,7 +80,7 @@ class Model {
   };
   /// Results of the last forward pass.
   struct Outputs {
-    Matrix x, e, z;
+    Matrix input, x, e, z;
   };
 
   Buffer make_buffer(int64_t columns, const char* what) const;
@@ -83,6 +88,13 @@ class Model {
   Matrix place_of_vectors(const Matrix& given, Buffer& buffer, const char* what);
   /// A matrix of the compute type in `buffer`.
   Matrix in(const Buffer& buffer, int64_t rows, int64_t columns) const;
+  /// The columns of E or dE that the interaction has, and those of the linear part.
+  Matrix of_interaction(const Matrix& e) const {
+    return e.columns(0, embedding_width_ - linear_width_);
+  }
+  Matrix of_linear_part(const Matrix& e) const {
+    return e.columns(embedding_width_ - linear_width_, linear_width_);
+  }
   bool is_finite(const Matrix& values);
 
   Context& context_;
@@ -90,10 +102,12 @@ class Model {
   const int64_t max_batch_;
   const DType compute_;
   const int64_t embedding_width_;
+  const int64_t linear_width_;  // of the linear part, the last columns of E
   Parameters parameters_;
   std::unique_ptr<Mlp> bottom_;
   std::unique_ptr<Interaction> interaction_;
   std::unique_ptr<Towers> top_;
+  std::unique_ptr<LinearPart> linear_;  // or null
   Buffers buffers_;
   Outputs last_;
   std::unique_ptr<LossReadback> loss_;

@@ -27,13 +27,13 @@ inline int64_t group_header_bytes(int64_t number) {
 }
 
 /// A rank's message of bags to an owner: the headers and codes of all groups, 4 bytes per sample
-/// for each group whose lengths are listed, and the ids. Each of the three is padded to 8 bytes. 0
-/// without samples.
+/// for each group whose lengths are listed, the ids, and the weights that some of them have. Each
+/// of the four is padded to 8 bytes. 0 without samples.
 ///
 /// A group is a feature on some rows; column shards of the same rows share it. With *fixed* routing
 /// one message of all sharded features, with uncut rows, goes to every rank.
 int64_t id_message_bytes(int64_t head_bytes, int64_t length_lists, int64_t samples, int64_t ids,
-                         int64_t id_bytes);
+                         int64_t id_bytes, int64_t weight_bytes = 0);
 
 /// A rank's block of ids that devices exchange (embedding/id_blocks.h): each feature's ids start at
 /// a multiple of so many bytes. Hosts tell each other so many int64 for each feature, and one for

@@ -53,13 +53,14 @@ void OwnerSide::begin() {
 size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
                                  std::vector<GroupBuffer>& buffers) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  size_t ids = 0, offsets = 0, listed = 0;
+  size_t ids = 0, offsets = 0, listed = 0, weights = 0;
   narrow &= staging_.packs();
   first_piece.assign(1, 0);
   for (const GroupSize& group : groups) {
     ids += static_cast<size_t>(group.capacity);
     offsets += static_cast<size_t>(group.bags) + 1;
     if (group.with_samples && staging_.packs()) listed += static_cast<size_t>(group.bags);
+    if (group.weighted) weights += static_cast<size_t>(group.capacity);
     narrow &= group.capacity <= kMost;
     first_piece.push_back(first_piece.back() + static_cast<size_t>(group.pieces));
   }
@@ -71,7 +72,8 @@ size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
   }
   staging_.begin((narrow ? StagingBuffer::bytes_of<int32_t>(integers)
                          : StagingBuffer::bytes_of<int64_t>(integers)) +
-                     StagingBuffer::bytes_of<int32_t>(listed) + order_bytes,
+                     StagingBuffer::bytes_of<int32_t>(listed) +
+                     StagingBuffer::bytes_of<float>(weights) + order_bytes,
                  narrow ? integers : 0);
   pieces.resize(first_piece.back());
   sources.assign(pieces.size(), kEveryRank);
@@ -91,6 +93,12 @@ size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
     if (!groups[g].with_samples) continue;
     buffers[g].samples = next_samples;
     next_samples += groups[g].bags;
+  }
+  float* next_weights = staging_.take<float>(weights);
+  for (size_t g = 0; weights > 0 && g < groups.size(); ++g) {
+    if (!groups[g].weighted) continue;
+    buffers[g].weights = next_weights;
+    next_weights += groups[g].capacity;
   }
   orders.clear();
   for (const size_t count : ids_of_order) orders.push_back(take_orders(staging_, count));

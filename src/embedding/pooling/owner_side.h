@@ -22,7 +22,8 @@ class OwnerSide {
   struct GroupBuffer {
     void* ids;
     void* offsets;
-    int32_t* samples;  ///< of a piece's bags; null if not requested
+    int32_t* samples;          ///< of a piece's bags; null if not requested
+    float* weights = nullptr;  ///< of ids, likewise
   };
   struct GroupSize {
     int64_t ids = 0;
@@ -30,6 +31,7 @@ class OwnerSide {
     int64_t bags = 0;
     int64_t pieces = 1;
     bool with_samples = false;  ///< a device reads the sample of each bag
+    bool weighted = false;      ///< ids have weights
   };
   /// Reserves one buffer for each group. If `narrow`, ids fit int32. Returns the room for ids. The
   /// caller sets the pieces.
@@ -47,8 +49,9 @@ class OwnerSide {
   /// buffer. Offsets are relative to `ids`. `capacity`: at least the number of ids.
   template <class T>
   void set_piece(size_t piece, int source, const T* ids, const T* offsets, int64_t bags,
-                 int64_t capacity, const int32_t* bag_samples = nullptr) {
-    pieces[piece] = {ids_of(ids), ids_of(offsets), bags, capacity};
+                 int64_t capacity, const int32_t* bag_samples = nullptr,
+                 const float* weights = nullptr) {
+    pieces[piece] = {ids_of(ids), ids_of(offsets), bags, capacity, staging_.on_device(weights)};
     sources[piece] = source;
     samples[piece] = staging_.on_device(bag_samples);
   }

@@ -26,13 +26,14 @@ void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
                           int threads, std::vector<IdDestination>& destinations) {
   const auto b = static_cast<size_t>(bags.local.size());
   features_.clear();
-  size_t ids = 0, uneven = 0, means = 0;
+  size_t ids = 0, uneven = 0, means = 0, weights = 0;
   for (size_t f = 0; f < layout.features.size(); ++f) {
     means += layout.features[f].mean;
     if (keep == Keep::kReplicated && !layout.features[f].replicated) continue;
     features_.push_back({f, nullptr});
     ids += static_cast<size_t>(scans[f].capacity);
     uneven += scans[f].length < 0;
+    if (layout.features[f].weighted) weights += static_cast<size_t>(scans[f].capacity);
   }
   const bool narrow = staging_.packs() && ids_fit_int32(layout, ids);
   const size_t offsets = (narrow ? uneven : features_.size()) * (b + 1);
@@ -42,18 +43,32 @@ void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
                      (narrow ? StagingBuffer::bytes_of<int32_t>(integers)
                              : StagingBuffer::bytes_of<int64_t>(integers)) +
                      StagingBuffer::bytes_of<int32_t>(most_returned) +
-                     StagingBuffer::bytes_of<float>(scaled_bags),
+                     StagingBuffer::bytes_of<float>(scaled_bags) +
+                     StagingBuffer::bytes_of<float>(weights),
                  narrow ? ids + features_.size() * (b + 1) : 0);
   set_scales(layout, bags, staging_.take<float>(means * b));
   kept.assign(layout.features.size(), {});
   narrow ? place<int32_t>(bags, scans, ids, offsets, threads, destinations)
          : place<int64_t>(bags, scans, ids, offsets, threads, destinations);
+  if (weights > 0) place_weights(layout, bags, scans, staging_.take<float>(weights));
   returned.assign(static_cast<size_t>(layout.groups), {});
   returned_samples = nullptr;
   returned_scales = nullptr;
   alone.resize(layout.features.size());
   for (size_t f = 0; f < alone.size(); ++f) {
     alone[f] = scans[f].length == 1 && layout.features[f].hotness == 1;
+  }
+}
+
+/// Stages the weights of the kept features' ids.
+void RequesterSide::place_weights(const EmbeddingLayout& layout, const LocalBags& bags,
+                                  const std::vector<BagScan>& scans, float* next) {
+  for (const Kept& feature : features_) {
+    const BagScan& scan = scans[feature.feature];
+    if (!layout.features[feature.feature].weighted) continue;
+    std::copy_n(bags.weights.begin() + scan.first, scan.count, next);
+    kept[feature.feature].weights = staging_.on_device(next);
+    next += scan.capacity;
   }
 }
 

@@ -61,6 +61,8 @@ class RequesterSide {
   template <class T>
   void place(const LocalBags& bags, const std::vector<BagScan>& scans, size_t ids, size_t offsets,
              int threads, std::vector<IdDestination>& destinations);
+  void place_weights(const EmbeddingLayout& layout, const LocalBags& bags,
+                     const std::vector<BagScan>& scans, float* next);
   void set_scales(const EmbeddingLayout& layout, const LocalBags& bags, float* next);
 
   IdStaging staging_;

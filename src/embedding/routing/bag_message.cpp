@@ -26,6 +26,7 @@ struct Parts {
   int64_t codes = 0;
   int64_t lists = 0;
   int64_t ids = 0;
+  int64_t weights = 0;
 
   Parts(View<const GroupHeader> of_groups, int64_t samples, int64_t id_bytes) {
     for (const GroupHeader& header : of_groups) {
@@ -37,6 +38,7 @@ struct Parts {
       lists += header.lengths == BagLengths::kListed;
       if (header.lengths == BagLengths::kCoded) codes += SampleCode(samples, header.count).bytes();
       ids += header.count * id_bytes;
+      if (header.weighted) weights += header.count * int64_t{sizeof(float)};
     }
   }
 };
@@ -47,26 +49,31 @@ class GroupCursor {
   GroupCursor(char* message, const Parts& parts, int64_t samples)
       : samples_(samples),
         code_(message + parts.headers),
-        lengths_(reinterpret_cast<int32_t*>(message + bytes(parts, 0, samples))),
-        ids_(message + bytes(parts, parts.lists, samples)) {}
+        lengths_(reinterpret_cast<int32_t*>(message + bytes(parts, 0, samples, 0))),
+        ids_(message + bytes(parts, parts.lists, samples, 0)),
+        weights_(
+            reinterpret_cast<float*>(message + bytes(parts, parts.lists, samples, parts.ids))) {}
 
   GroupSpan next(const GroupHeader& header, size_t group, int64_t id_bytes) {
-    const GroupSpan span{header, static_cast<int32_t>(group), code_, lengths_, ids_};
+    const GroupSpan span{header, static_cast<int32_t>(group),         code_, lengths_,
+                         ids_,   header.weighted ? weights_ : nullptr};
     if (header.lengths == BagLengths::kCoded) code_ += SampleCode(samples_, header.count).bytes();
     if (header.lengths == BagLengths::kListed) lengths_ += samples_;
     ids_ += header.count * id_bytes;
+    if (header.weighted) weights_ += header.count;
     return span;
   }
 
  private:
-  static int64_t bytes(const Parts& parts, int64_t lists, int64_t samples) {
-    return id_message_bytes(parts.headers + parts.codes, lists, samples, 0, 1);
+  static int64_t bytes(const Parts& parts, int64_t lists, int64_t samples, int64_t ids) {
+    return id_message_bytes(parts.headers + parts.codes, lists, samples, ids, 1);
   }
 
   const int64_t samples_;
   char* code_;
   int32_t* lengths_;
   char* ids_;
+  float* weights_;
 };
 
 /// Reads the next header. Throws if it is damaged.
@@ -180,7 +187,8 @@ void throw_damaged_message() { throw run_error("another rank sent a damaged mess
 
 int64_t message_bytes(View<const GroupHeader> headers, int64_t samples, int64_t id_bytes) {
   const Parts parts(headers, samples, id_bytes);
-  return id_message_bytes(parts.headers + parts.codes, parts.lists, samples, parts.ids, 1);
+  return id_message_bytes(parts.headers + parts.codes, parts.lists, samples, parts.ids, 1,
+                          parts.weights);
 }
 
 void begin_message(char* message, View<const GroupHeader> headers, int64_t samples,
@@ -201,7 +209,7 @@ void begin_message(char* message, View<const GroupHeader> headers, int64_t sampl
 }
 
 void open_message(View<char> message, int64_t groups, int64_t samples, int64_t id_bytes,
-                  std::vector<GroupSpan>& spans) {
+                  std::vector<GroupSpan>& spans, View<const char> weighted) {
   if (samples == 0) {
     if (!message.empty()) throw_damaged_message();
     spans.resize(spans.size() + static_cast<size_t>(groups));
@@ -210,7 +218,10 @@ void open_message(View<char> message, int64_t groups, int64_t samples, int64_t i
   std::vector<GroupHeader> headers;
   headers.reserve(static_cast<size_t>(groups));
   size_t at = 0;
-  for (int64_t g = 0; g < groups; ++g) headers.push_back(read_header(message, at, samples));
+  for (int64_t g = 0; g < groups; ++g) {
+    headers.push_back(read_header(message, at, samples));
+    headers.back().weighted = !weighted.empty() && weighted[static_cast<size_t>(g)] != 0;
+  }
   if (message_bytes(headers, samples, id_bytes) != static_cast<int64_t>(message.size())) {
     throw_damaged_message();
   }

@@ -16,13 +16,15 @@ namespace dlrm {
 ///   lengths  int32 per sample, for each group whose lengths are listed
 ///   ids      group-major, then sample; int32 if every sharded table has at most 2^31 rows,
 ///            otherwise int64
+///   weights  float of each id, for each group whose ids have weights
 ///
-/// Lengths and ids start at multiples of 8 bytes: id_message_bytes in wire/message_bytes.h. A rank
-/// without samples sends nothing.
+/// Lengths, ids and weights start at multiples of 8 bytes: id_message_bytes in
+/// wire/message_bytes.h. A rank without samples sends nothing.
 struct GroupHeader {
   BagLengths lengths = BagLengths::kEqual;
-  int32_t length = 0;  ///< of every bag, if that is equal
-  int32_t count = 0;   ///< of ids
+  int32_t length = 0;     ///< of every bag, if that is equal
+  int32_t count = 0;      ///< of ids
+  bool weighted = false;  ///< ids have weights; not in the message, since all ranks know it
 };
 
 /// Bytes of a message of these groups.
@@ -35,6 +37,7 @@ struct GroupSpan {
   char* code = nullptr;        ///< if lengths are coded
   int32_t* lengths = nullptr;  ///< [samples] if they are listed
   char* ids = nullptr;
+  float* weights = nullptr;  ///< [count] if ids have weights
 };
 
 /// Writes the headers of a message of message_bytes(). Sets `spans`, by group, for the caller to
@@ -42,10 +45,11 @@ struct GroupSpan {
 void begin_message(char* message, View<const GroupHeader> headers, int64_t samples,
                    int64_t id_bytes, View<GroupSpan> spans);
 /// Appends the groups of a received message to `spans`, without groups that have a code and no ids.
+/// `weighted`: whether the ids of each group have weights; empty if none have.
 /// Throws run_error if the message has another size than its headers say, or listed lengths that do
 /// not add up. Codes are checked by read_coded_bags().
 void open_message(View<char> message, int64_t groups, int64_t samples, int64_t id_bytes,
-                  std::vector<GroupSpan>& spans);
+                  std::vector<GroupSpan>& spans, View<const char> weighted = {});
 /// Throws run_error.
 [[noreturn]] void throw_damaged_message();
 

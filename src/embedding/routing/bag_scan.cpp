@@ -75,6 +75,11 @@ void check_shape(const EmbeddingLayout& layout, const LocalBags& bags) {
     throw usage_error("local bags have {} offsets; {} features of {} samples need {}",
                       bags.offsets.size(), features, bags.local.size(), offsets);
   }
+  const bool weighted = std::ranges::any_of(layout.features, &FeaturePlace::weighted);
+  if (weighted && bags.weights.size() != bags.ids.size()) {
+    throw usage_error("local bags have {} ids and {} weights; each id needs one", bags.ids.size(),
+                      bags.weights.size());
+  }
 }
 
 }  // namespace

@@ -10,7 +10,11 @@ GroupAssembly::GroupAssembly(const EmbeddingLayout& layout, int rank, int64_t id
       world_(static_cast<int>(layout.owners.size())),
       id_bytes_(id_bytes),
       ids_(mine_.groups.size() * layout.owners.size()),
-      bags_(mine_.groups.size() * layout.owners.size()) {}
+      bags_(mine_.groups.size() * layout.owners.size()) {
+  for (const RoutedGroup& group : mine_.groups) {
+    weighted_.push_back(layout.features[static_cast<size_t>(group.feature)].weighted);
+  }
+}
 
 void GroupAssembly::keep_sizes() {
   ids_.start();
@@ -45,7 +49,7 @@ void GroupAssembly::open(View<const Message> messages) {
   all_samples_ = 0;
   for (const Message& message : messages) {
     if (message.samples > 0) {
-      open_message(message.bytes, groups, message.samples, id_bytes_, spans_);
+      open_message(message.bytes, groups, message.samples, id_bytes_, spans_, weighted_);
     }
     samples_.push_back(message.samples);
     all_samples_ += message.samples;
@@ -102,6 +106,7 @@ void GroupAssembly::size_groups() {
       non_empty += most_bags(received);
     }
     size.bags = all_samples_;
+    size.weighted = weighted_[g] != 0;
     if (mine_.by_source) size.pieces = int64_t{world_};
     if (!mine_.groups[g].skips_empty_bags) continue;
     size.bags = non_empty;
@@ -133,7 +138,7 @@ bool GroupAssembly::assemble_non_empty(size_t group, BagCursor<T> cursor, OwnerS
     add_empty_bags(bags - count, cursor);
     if (cursor.samples) cursor.samples = std::fill_n(cursor.samples, bags - count, 0);
     owner.set_piece(piece++, received.source, ids, first.offsets, bags, received.capacity,
-                    first.samples);
+                    first.samples, buffers_[group].weights);
   }
   return true;
 }
@@ -153,11 +158,12 @@ bool GroupAssembly::assemble_every(size_t group, BagCursor<T> cursor, OwnerSide&
     const int64_t bags = samples_[static_cast<size_t>(p)];
     if (!part.span) add_empty_bags(bags, cursor);
     if (!mine_.by_source) continue;
-    owner.set_piece(piece++, p, ids, first, bags, part.capacity);
+    owner.set_piece(piece++, p, ids, first, bags, part.capacity, nullptr, buffers_[group].weights);
     first = cursor.offsets;
   }
   if (!mine_.by_source) {
-    owner.set_piece(piece, OwnerSide::kEveryRank, ids, first, all_samples_, sizes_[group].capacity);
+    owner.set_piece(piece, OwnerSide::kEveryRank, ids, first, all_samples_, sizes_[group].capacity,
+                    nullptr, buffers_[group].weights);
   }
   return true;
 }
@@ -170,6 +176,10 @@ bool GroupAssembly::read_group(size_t group, const Received& received, BagCursor
   const RoutedGroup& routed = mine_.groups[group];
   const bool coded = span.header.lengths == BagLengths::kCoded;
   if (coded == mine_.slices[static_cast<size_t>(routed.slice)].all_rows) return false;
+  if (span.weights) {
+    const auto place = cursor.ids - static_cast<const T*>(buffers_[group].ids);
+    std::copy_n(span.weights, span.header.count, buffers_[group].weights + place);
+  }
   if (coded) return read_coded_bags(span, id_bytes_, samples, routed.skips_empty_bags, cursor);
   read_bags(span, id_bytes_, samples, cursor);
   return true;

@@ -67,6 +67,7 @@ class GroupAssembly {
   const OwnerLayout& mine_;
   const int world_;
   const int64_t id_bytes_;
+  std::vector<char> weighted_;    ///< by group: its ids have weights
   ListCapacities ids_, bags_;     ///< by group, then source
   std::vector<int64_t> samples_;  ///< by source
   int64_t all_samples_ = 0;

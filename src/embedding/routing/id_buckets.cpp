@@ -157,6 +157,7 @@ void IdBuckets::place_chunks(const std::vector<BagScan>& scans) {
     headers_[bucket.group] =
         bucket.all_rows ? whole_bags(scans[bucket.feature])
                         : GroupHeader{BagLengths::kCoded, 0, static_cast<int32_t>(bucket.ids)};
+    headers_[bucket.group].weighted = layout_.features[bucket.feature].weighted;
     returned_[bucket.group] = bucket.returned ? bucket.bags : 0;
   }
 }
@@ -170,6 +171,7 @@ void IdBuckets::fill(const LocalBags& bags, View<const GroupSpan> spans, int64_t
     const Chunk& chunk = chunks_[static_cast<size_t>(c)];
     id_bytes == 8 ? fill_chunk<int64_t>(chunk, bags, spans)
                   : fill_chunk<int32_t>(chunk, bags, spans);
+    if (layout_.features[chunk.feature].weighted) fill_weights(chunk, bags, spans);
   }
   const auto buckets = static_cast<int64_t>(buckets_.size());
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
@@ -191,9 +193,34 @@ void IdBuckets::aim(View<const GroupSpan> spans, RequesterSide& requester) {
   for (Bucket& bucket : buckets_) {
     if (bucket.ids == 0) continue;
     bucket.to_ids = spans[bucket.group].ids;
+    bucket.to_weights = spans[bucket.group].weights;
     bucket.to_samples = next;
     bucket.returned_bags = bucket.returned ? requester.samples_returned(bucket.group) : nullptr;
     next += bucket.ids;
+  }
+}
+
+/// Writes the weights of a chunk's ids, in the places of its ids.
+void IdBuckets::fill_weights(const Chunk& chunk, const LocalBags& bags,
+                             View<const GroupSpan> spans) {
+  const TableCuts& table = cuts_of(chunk.feature);
+  const int64_t* offsets = feature_offsets(bags, chunk.feature);
+  const auto begin = static_cast<size_t>(offsets[chunk.samples.begin]);
+  const auto end = static_cast<size_t>(offsets[chunk.samples.end]);
+  std::vector<float*> next;
+  for (size_t t = 0; t < number_of_buckets(chunk.feature); ++t) {
+    const Bucket& bucket = buckets_of(chunk.feature)[t];
+    if (bucket.all_rows) {
+      std::copy(bags.weights.begin() + begin, bags.weights.begin() + end,
+                spans[bucket.group].weights + (offsets[chunk.samples.begin] - offsets[0]));
+    }
+    next.push_back(bucket.to_weights + tallies_[chunk.first_tally + t].ids);
+  }
+  if (table.pieces() == 1) return;
+  for (size_t k = begin; k < end; ++k) {
+    for (const int t : table.targets_of(static_cast<size_t>(pieces_[k]))) {
+      *next[static_cast<size_t>(t)]++ = bags.weights[k];
+    }
   }
 }
 

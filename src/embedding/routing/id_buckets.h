@@ -47,6 +47,7 @@ class IdBuckets {
     int64_t ids = 0;
     int64_t bags = 0;                  ///< that are not empty
     char* to_ids = nullptr;            ///< in the message
+    float* to_weights = nullptr;       ///< likewise; null if ids have none
     int32_t* to_samples = nullptr;     ///< the sample of each id, in samples_
     int32_t* returned_bags = nullptr;  ///< the sample of each non-empty bag
   };
@@ -81,6 +82,7 @@ class IdBuckets {
   void count_bags(const Chunk& chunk, const int64_t* offsets);
   void place_chunks(const std::vector<BagScan>& scans);
   void aim(View<const GroupSpan> spans, RequesterSide& requester);
+  void fill_weights(const Chunk& chunk, const LocalBags& bags, View<const GroupSpan> spans);
   template <class Id>
   void fill_chunk(const Chunk& chunk, const LocalBags& bags, View<const GroupSpan> spans);
 

@@ -28,6 +28,7 @@ void RoutedBatch::append_key(std::vector<uint64_t>& key) const {
     for (const IdGroup& group : *groups) {
       address(group.ids);
       address(group.offsets);
+      address(group.weights);
       count(group.bags);
       count(group.capacity);
     }

@@ -27,6 +27,7 @@ void place_features(const std::vector<TableConfig>& tables, EmbeddingLayout& lay
       place.column = layout.width;
       place.hotness = feature.hotness;
       place.mean = feature.pooling == Pooling::kMean;
+      place.weighted = feature.weights;
       place.replicated = std::binary_search(layout.replicated.begin(), layout.replicated.end(),
                                             static_cast<int>(t));
       layout.features.push_back(place);
@@ -212,6 +213,12 @@ EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const P
   }
   place_cuts(*this);
   if (lists_orders) choose_ordered(*this);
+}
+
+bool EmbeddingLayout::weighted(int table) const {
+  const auto first = features.begin() + first_feature[static_cast<size_t>(table)];
+  return std::any_of(first, first + features_of(table),
+                     [](const FeaturePlace& feature) { return feature.weighted; });
 }
 
 bool EmbeddingLayout::caches_rows() const {

@@ -19,6 +19,7 @@ struct FeaturePlace {
   int64_t hotness = 1;
   bool mean = false;
   bool replicated = false;  ///< its table is data-parallel
+  bool weighted = false;    ///< its ids have weights
 };
 
 /// Rows of a table on one owner. Ids are routed to slices. Column shards of the same rows share a
@@ -110,6 +111,8 @@ struct EmbeddingLayout {
     return first_feature[static_cast<size_t>(table) + 1] -
            first_feature[static_cast<size_t>(table)];
   }
+  /// True if ids of a feature of the table have weights.
+  bool weighted(int table) const;
   const OwnerLayout& owner(int rank) const { return owners[static_cast<size_t>(rank)]; }
   /// True if a rank has rows in a cached tier.
   bool caches_rows() const;

@@ -48,6 +48,7 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
       lookup.offsets = ids.offsets;
       lookup.bags = ids.bags;
       lookup.capacity = ids.capacity;
+      lookup.weights = ids.weights;
       lookup.scale = place.scale;
       lookup.pooled = place.pooled;
       lookups.push_back(lookup);

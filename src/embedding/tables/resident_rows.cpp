@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "dlrm/core/dispatch.h"
@@ -11,13 +10,11 @@ namespace dlrm {
 
 RowShape::RowShape(const TableConfig& of, const OptimizerConfig& rule, uint64_t seed, Range rows,
                    Range columns)
-    : optimizer(rule),
-      initial_key(stream_key(seed, "/tables/" + of.name)),
-      initial_bound(static_cast<float>(1.0 / std::sqrt(static_cast<double>(of.rows)))) {
+    : optimizer(rule), initial_key(stream_key(seed, of.path())), init(of.row_init()) {
   table.type = of.dtype;
   table.rows = rows.size();
   table.width = columns.size();
-  table.rounding_key = stream_key(seed, "/tables/" + of.name + "/rounding");
+  table.rounding_key = stream_key(seed, of.path() + "/rounding");
   table.first_row = rows.begin;
   table.first_column = columns.begin;
   if (rule.type != OptimizerRule::kFtrl) {
@@ -59,8 +56,8 @@ class ResidentRows final : public RowStore {
   RowTable table() const override { return table_; }
 
   void initialise() override {
-    tools_.ops.fill_uniform(shape_.initial_key, table_.first_row, table_.first_column,
-                            shape_.initial_bound, table_);
+    tools_.ops.fill_rows(shape_.initial_key, table_.first_row, table_.first_column, shape_.init,
+                         table_);
     const OptimizerTraits& traits = traits_of(shape_.optimizer.type);
     for (int i = 0; i < traits.state_count(); ++i) {
       fill_state(i == 0 ? table_.state1 : table_.state2,

@@ -17,7 +17,7 @@ TensorShard shard_of(RowStore& store, RowArray array) {
 
 void add_shards(const EmbeddingOptions& options, const TableConfig& table, RowStore& store,
                 Range rows, Range columns, bool saves, std::vector<TensorShard>& shards) {
-  const std::string path = "/tables/" + table.name;
+  const std::string path = table.path();
   TensorShard weight = shard_of(store, RowArray::kWeights);
   weight.path = path + "/weight";
   weight.shape = {table.rows, table.dim};

@@ -64,8 +64,8 @@ void SlotRecords::initial(int64_t row, std::vector<float>& values, std::byte* re
   for (size_t s = 0; s < shapes_.size(); ++s) {
     const RowShape& shape = shapes_[s];
     values.resize(static_cast<size_t>(shape.table.width));
-    uniform_row(shape.initial_key, static_cast<uint64_t>(shape.table.first_row + row),
-                shape.table.first_column, shape.table.width, shape.initial_bound, values.data());
+    initial_row(shape.init, shape.initial_key, static_cast<uint64_t>(shape.table.first_row + row),
+                shape.table.first_column, shape.table.width, values.data());
     const Field& weights = field(s, RowArray::kWeights);
     weights.write(values.data(), record + weights.at);
     const OptimizerTraits& traits = traits_of(shape.optimizer.type);

@@ -8,7 +8,10 @@ ReplicaGradients::ReplicaGradients(Context& context, Ops& ops, ReplicaList table
       tables_(std::move(tables)),
       segments_(context.device) {
   size_t features = 0;
-  for (const Replica* table : tables_) features += table->features.size();
+  for (const Replica* table : tables_) {
+    features += table->features.size();
+    weighted_.push_back(table->weighted);
+  }
   groups_.resize(features);
   gradients_.resize(features);
 }
@@ -23,7 +26,7 @@ void ReplicaGradients::sort(const RoutedBatch& batch, Ops& ops) {
     capacities_.push_back(ids_in(groups));
     updates_.push_back({table->store->table(), groups, {}, {}});
   }
-  segments_.reserve(capacities_);
+  segments_.reserve(capacities_, weighted_);
   for (size_t i = 0; i < updates_.size(); ++i) updates_[i].runs = segments_[i];
   ops.group_rows_of(updates_, [] {});
 }

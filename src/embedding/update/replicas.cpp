@@ -15,6 +15,7 @@ std::vector<Replica> make_replicas(RowTools& tools, const EmbeddingOptions& opti
     replica.table = t;
     replica.rows = table.rows;
     replica.width = table.dim;
+    replica.weighted = table.weighted();
     replica.first_column =
         layout.features[static_cast<size_t>(layout.first_feature[static_cast<size_t>(t)])].column;
     for (int f = 0; f < layout.features_of(t); ++f) {
@@ -39,6 +40,7 @@ void add_lookups(const Replica& replica, const EmbeddingLayout& layout, const Ro
     lookup.offsets = ids.offsets;
     lookup.bags = ids.bags;
     lookup.capacity = ids.capacity;
+    lookup.weights = ids.weights;
     lookup.scale = batch.requester.scales[f];
     lookup.pooled = e.columns(layout.features[f].column, replica.width);
     lookups.push_back(lookup);

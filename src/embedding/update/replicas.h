@@ -17,6 +17,7 @@ namespace dlrm {
 struct Replica {
   int table = 0;
   std::vector<int> features;
+  bool weighted = false;     ///< ids of a feature have weights
   int64_t first_column = 0;  ///< of its first feature in E; its features are consecutive
   int64_t rows = 0;
   int64_t width = 0;
@@ -83,6 +84,7 @@ class ReplicaGradients {
   std::vector<IdGroup> groups_;
   std::vector<UpdatedShard> updates_;
   std::vector<int64_t> capacities_;
+  std::vector<char> weighted_;  ///< by table
   std::vector<BagGradient> gradients_;
 };
 

@@ -16,10 +16,12 @@ RowUpdates::RowUpdates(Context& context, Ops& ops, const LocalTables& tables, Ba
 
 void RowUpdates::sort(const RoutedBatch& batch, Ops& ops) {
   capacities_.clear();
+  weighted_.clear();
   for (const Slice& slice : tables_.mine().slices) {
     capacities_.push_back(ids_in(groups_of(slice, batch)));
+    weighted_.push_back(tables_.layout().weighted(slice.table));
   }
-  segments_.reserve(capacities_);
+  segments_.reserve(capacities_, weighted_);
   updates_.clear();
   // Column shards of a slice share its segments, so ids are sorted for the first of them only.
   for (const OwnedShard& shard : tables_.shards()) {

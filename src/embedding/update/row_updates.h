@@ -44,6 +44,7 @@ class RowUpdates {
   std::optional<SquareSums> square_sums_;
   SegmentBuffers segments_;  ///< by slice
   std::vector<int64_t> capacities_;
+  std::vector<char> weighted_;  ///< by slice
   std::vector<BagGradient> gradients_;
   std::vector<UpdatedShard> updates_;
 };

@@ -58,7 +58,7 @@ class CheckedOps final : public Ops {
   void check(const FilterIds& o);
   void check(const CopyBlocks& o);
   void check(const DenseUpdate& o);
-  void check(const FillUniform& o);
+  void check(const FillRows& o);
 
   Subject subject(const char* operation, std::string shape) const {
     return {operation, std::move(shape), execution_};

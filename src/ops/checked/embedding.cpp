@@ -15,6 +15,8 @@ class HostBags {
       : offsets_(host.list(g.offsets, g.bags + 1)),
         scale_(host.list(g.scale, g.bags)),
         ids_(host.list(g.ids + offsets_.front(), offsets_.back() - offsets_.front())),
+        weights_(host.list(g.weights ? g.weights + offsets_.front() : nullptr,
+                           offsets_.back() - offsets_.front())),
         rows_(0, 0, g.table.type) {
     const int64_t first = offsets_.front();
     for (int64_t& at : offsets_) at -= first;
@@ -39,6 +41,7 @@ class HostBags {
     g.offsets = offsets_.data();
     g.bags = length_of(offsets_);
     g.scale = scale_.empty() ? nullptr : scale_.data();
+    g.weights = weights_.empty() ? nullptr : weights_.data();
     g.pooled = pooled.matrix();
     return g;
   }
@@ -51,7 +54,9 @@ class HostBags {
     const auto b = static_cast<size_t>(bag);
     double sum = 0;
     for (int64_t k = offsets_[b]; k < offsets_[b + 1]; ++k) {
-      sum += std::abs(rows_.at(ids_[static_cast<size_t>(k)], c));
+      const auto at = static_cast<size_t>(k);
+      const double weight = weights_.empty() ? 1.0 : std::abs(weights_[at]);
+      sum += weight * std::abs(rows_.at(ids_[at], c));
     }
     return scale_.empty() ? sum : std::abs(double{scale_[b]}) * sum;
   }
@@ -63,6 +68,7 @@ class HostBags {
   std::vector<int64_t> offsets_;
   std::vector<float> scale_;
   std::vector<int64_t> ids_;
+  std::vector<float> weights_;
   Copy rows_;
 };
 
@@ -109,6 +115,7 @@ void CheckedOps::check(const GroupShardRows& o) {
 
 void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const SegmentedRows& runs) {
   std::vector<std::vector<int64_t>> lists;
+  std::vector<std::vector<float>> weights;
   std::vector<IdGroup> again(groups.begin(), groups.end());
   size_t room = 0;
   for (IdGroup& g : again) {
@@ -120,11 +127,14 @@ void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const Se
     g.ids = lists.back().data();
     lists.push_back(std::move(offsets));
     g.offsets = lists.back().data();
+    if (g.weights) weights.push_back(host_.list(g.weights + first, size));
+    if (g.weights) g.weights = weights.back().data();
     room += static_cast<size_t>(size);
   }
   std::vector<int64_t> want_rows(room), starts(room + 1), count(1);
   std::vector<Occurrence> occurrences(room);
-  reference_.group_rows(again, rows, {want_rows, starts, occurrences, count});
+  std::vector<float> want_weights(runs.weights.empty() ? 0 : room);
+  reference_.group_rows(again, rows, {want_rows, starts, occurrences, count, want_weights});
   const Subject s =
       subject("group_rows", fmt::format("of {} groups over {} rows", groups.size(), rows));
   expect_equal(s, "count", 0, host_.of(runs.count.first(1))[0], count[0]);
@@ -132,6 +142,7 @@ void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const Se
   const std::vector<int64_t> got_starts = host_.of(runs.starts.first(unique + 1));
   const std::vector<int64_t> got_rows = host_.of(runs.rows.first(unique));
   const std::vector<Occurrence> got = host_.of(runs.occurrences.first(room));
+  const std::vector<float> got_weights = host_.of(runs.weights.first(want_weights.size()));
   for (size_t i = 0; i <= unique; ++i) {
     const auto at = static_cast<int64_t>(i);
     expect_equal(s, "start", at, got_starts[i], starts[i]);
@@ -141,6 +152,8 @@ void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const Se
     const auto at = static_cast<int64_t>(k);
     expect_equal(s, "group of occurrence", at, got[k].group, occurrences[k].group);
     expect_equal(s, "bag of occurrence", at, got[k].bag, occurrences[k].bag);
+    if (want_weights.empty() || got_weights[k] == want_weights[k]) continue;
+    disagree(s, fmt::format("weight of occurrence {}", at), got_weights[k], want_weights[k]);
   }
 }
 
@@ -152,7 +165,8 @@ void CheckedOps::check_backward(const Subject& subject, const SegmentedRows& run
   const int64_t count = again.count[0];
   const Copy want(count, grads.cols, DType::kFloat32), sizes(count, grads.cols, DType::kFloat32);
   reference_.embedding_bag_backward(again.view(), from.plain, want.floats());
-  reference_.embedding_bag_backward(again.view(), from.sized, sizes.floats());
+  std::vector<float> weights;
+  reference_.embedding_bag_backward(again.sized(weights), from.sized, sizes.floats());
   expect_close(subject, "gradient", host_.of(grads.row_range(0, count)).matrix(), want.matrix(),
                [&](int64_t r, int64_t c) {
                  const auto i = static_cast<size_t>(r);

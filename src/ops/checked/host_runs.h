@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <vector>
 
 #include "dlrm/ops/embedding.h"
@@ -11,14 +12,23 @@ namespace dlrm::checked {
 struct HostRuns {
   std::vector<int64_t> count, rows, starts;
   std::vector<Occurrence> occurrences;
+  std::vector<float> weights;
 
   HostRuns(HostImage& host, const SegmentedRows& runs)
       : count(host.of(runs.count.first(1))),
         rows(host.of(runs.rows.first(unique()))),
         starts(host.of(runs.starts.first(unique() + 1))),
-        occurrences(host.of(runs.occurrences.first(static_cast<size_t>(starts.back())))) {}
+        occurrences(host.of(runs.occurrences.first(static_cast<size_t>(starts.back())))) {
+    if (!runs.weights.empty()) weights = host.of(runs.weights.first(occurrences.size()));
+  }
   size_t unique() const { return static_cast<size_t>(count[0]); }
-  SegmentedRows view() { return {rows, starts, occurrences, count}; }
+  SegmentedRows view() { return {rows, starts, occurrences, count, weights}; }
+  /// The same with the magnitudes of weights, which are in `sizes` [occurrences].
+  SegmentedRows sized(std::vector<float>& sizes) {
+    sizes = weights;
+    for (float& size : sizes) size = std::abs(size);
+    return {rows, starts, occurrences, count, sizes};
+  }
 };
 
 /// Gradients of pooled bags in the host's memory.

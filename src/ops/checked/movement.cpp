@@ -147,12 +147,12 @@ void CheckedOps::check(const DenseUpdate& o) {
                  host_.of(o.g));
 }
 
-void CheckedOps::check(const FillUniform& o) {
-  const auto& [key, first_row, first_column, bound, table] = o;
+void CheckedOps::check(const FillRows& o) {
+  const auto& [key, first_row, first_column, init, table] = o;
   constexpr int64_t kTogether = 4096;
   chosen_->run(o);
   const Matrix all(table.weights, table.type, table.rows, table.width, table.stride);
-  const Subject s = subject("fill_uniform", shape_of(all));
+  const Subject s = subject("fill_rows", shape_of(all));
   for (int64_t first = 0; first < table.rows; first += kTogether) {
     const Copy got = host_.of(all.row_range(first, std::min(kTogether, table.rows - first)));
     const Copy want = Copy::empty_like(got.matrix(), table.type);
@@ -160,7 +160,7 @@ void CheckedOps::check(const FillUniform& o) {
     part.weights = want.matrix().data;
     part.rows = want.matrix().rows;
     part.stride = want.matrix().cols;
-    reference_.fill_uniform(key, first_row + first, first_column, bound, part);
+    reference_.fill_rows(key, first_row + first, first_column, init, part);
     for (int64_t r = 0; r < part.rows; ++r) {
       for (int64_t c = 0; c < table.width; ++c) {
         if (got.at(r, c) == want.at(r, c)) continue;

@@ -39,8 +39,9 @@ void CheckedOps::check(const SumTableGradients& o) {
     HostTableGradients &want = all[t], &sizes = all_sizes[t], got(host_, o.gradients[t]);
     HostRuns runs(host_, o.tables[t].runs);
     const HostGradients from(host_, o.tables[t].gradients);
+    std::vector<float> weights;
     const UpdatedShard plain{{}, {}, from.plain, runs.view()},
-        sized{{}, {}, from.sized, runs.view()};
+        sized{{}, {}, from.sized, runs.sized(weights)};
     const TableGradients to = want.view(), to_sizes = sizes.view();
     reference_.sum_table_gradients({&plain, 1}, {&to, 1});
     reference_.sum_table_gradients({&sized, 1}, {&to_sizes, 1});

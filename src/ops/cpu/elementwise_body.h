@@ -166,6 +166,32 @@ void add(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1) {
   });
 }
 
+void add_row_sums(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1) {
+  with_type(x.type, [&]<class X>(X) {
+    with_type(y.type, [&]<class Y>(Y) {
+      for (int64_t r = r0; r < r1; ++r) {
+        const X* from = row_of<X>(x, r);
+        Y* to = row_of<Y>(y, r);
+        float sum = load<1>(to);
+        for (int64_t c = 0; c < x.cols; ++c) sum += load<1>(from + c);
+        store<1>(to, sum);
+      }
+    });
+  });
+}
+
+void repeat_column(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1) {
+  with_type(x.type, [&]<class X>(X) {
+    with_type(y.type, [&]<class Y>(Y) {
+      for (int64_t r = r0; r < r1; ++r) {
+        const float value = load<1>(row_of<X>(x, r));
+        Y* to = row_of<Y>(y, r);
+        for (int64_t c = 0; c < y.cols; ++c) store<1>(to + c, value);
+      }
+    });
+  });
+}
+
 bool all_finite(const Matrix& x, int64_t r0, int64_t r1) {
   uint32_t largest = 0;
   with_type(x.type, [&]<class T>(T) {

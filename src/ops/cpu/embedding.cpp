@@ -25,6 +25,7 @@ Runs runs_of(const SegmentedRows& runs, View<const BagGradient> gradients, int64
   r.rows = runs.rows.data();
   r.starts = runs.starts.data();
   r.occurrences = runs.occurrences.data();
+  if (!runs.weights.empty()) r.weights = runs.weights.data();
   r.gradients = gradients.data();
   if (!gradients.empty()) r.type = gradients[0].pooled.type;
   r.last = runs.starts[static_cast<size_t>(runs.count[0])] - 1;

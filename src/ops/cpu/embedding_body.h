@@ -32,6 +32,28 @@ inline void pool_block(const T* table, int64_t stride, const int64_t* id, const 
   sum.to(out);
 }
 
+/// The same, with the ids' weights: `weight` is that of *id.
+template <int N, class T, class Out>
+inline void pool_weighted_block(const T* table, int64_t stride, const int64_t* id,
+                                const int64_t* bag_end, const int64_t* last, const float* weight,
+                                const float* scale, Out* out) {
+  constexpr int64_t kBytes = N * static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kRowsAhead = rows_ahead(kBytes);
+  Block<N> sum{};
+  for (bool first = true; id != bag_end; ++id, ++weight, first = false) {
+    prefetch_row(table + id[smaller(kRowsAhead, last - id)] * stride, kBytes);
+    Block<N> row = Block<N>::from(table + *id * stride);
+    row.times(*weight);
+    if (first) {
+      sum = row;
+    } else {
+      sum.plus(row);
+    }
+  }
+  if (scale) sum.times(*scale);
+  sum.to(out);
+}
+
 template <class T>
 inline const T* weights_of(const RowTable& table) {
   return static_cast<const T*>(table.weights);
@@ -72,7 +94,22 @@ void pool_bags_of_any_width(const BagGroup& g, int64_t b0, int64_t b1) {
 }
 
 template <class T, class Out>
+void pool_weighted_bags(const BagGroup& g, int64_t b0, int64_t b1) {
+  const T* table = weights_of<T>(g.table);
+  const int64_t* last = last_id(g, b1);
+  for (int64_t b = b0; b < b1; ++b) {
+    Out* out = pooled_row<Out>(g, b);
+    for_blocks(g.table.width, [&]<int N>(int64_t c) {
+      pool_weighted_block<N>(table + c, g.table.stride, g.ids + g.offsets[b],
+                             g.ids + g.offsets[b + 1], last, g.weights + g.offsets[b],
+                             g.scale ? g.scale + b : nullptr, out + c);
+    });
+  }
+}
+
+template <class T, class Out>
 void pool_typed(const BagGroup& g, int64_t b0, int64_t b1) {
+  if (g.weights) return pool_weighted_bags<T, Out>(g, b0, b1);
   switch (g.table.width) {
     case 4:
       return pool_bags_of_width<T, Out, 4>(g, b0, b1);
@@ -116,12 +153,13 @@ struct Part {
   const T* data;
   float scale;
 };
-template <class T>
+template <class T, bool kWeighted>
 inline Part<T> part_at(const Runs& runs, int64_t k) {
   const Occurrence o = runs.occurrences[k];
   const BagGradient& g = runs.gradients[o.group];
+  const float scale = g.scale ? g.scale[o.bag] : 1.0f;
   return {static_cast<const T*>(g.pooled.data) + o.bag * g.pooled.stride,
-          g.scale ? g.scale[o.bag] : 1.0f};
+          kWeighted ? scale * runs.weights[k] : scale};
 }
 
 inline void fetch_part(const Runs& runs, int64_t k) {
@@ -132,15 +170,15 @@ inline void fetch_part(const Runs& runs, int64_t k) {
                  runs.width * size);
 }
 
-template <class T>
+template <class T, bool kWeighted>
 void sum_chunk_of(const Runs& runs, int64_t k0, int64_t k1, float* sum) {
   for_blocks(runs.width, [&]<int N>(int64_t c) {
-    const Part<T> first = part_at<T>(runs, k0);
+    const Part<T> first = part_at<T, kWeighted>(runs, k0);
     Block<N> total = Block<N>::from(first.data + c);
     total.times(first.scale);
     for (int64_t k = k0 + 1; k < k1; ++k) {
       fetch_part(runs, k);
-      const Part<T> part = part_at<T>(runs, k);
+      const Part<T> part = part_at<T, kWeighted>(runs, k);
       Block<N> block = Block<N>::from(part.data + c);
       block.times(part.scale);
       total.plus(block);
@@ -150,7 +188,10 @@ void sum_chunk_of(const Runs& runs, int64_t k0, int64_t k1, float* sum) {
 }
 
 void sum_chunk(const Runs& runs, int64_t k0, int64_t k1, float* sum) {
-  with_type(runs.type, [&]<class T>(T) { sum_chunk_of<T>(runs, k0, k1, sum); });
+  with_type(runs.type, [&]<class T>(T) {
+    runs.weights ? sum_chunk_of<T, true>(runs, k0, k1, sum)
+                 : sum_chunk_of<T, false>(runs, k0, k1, sum);
+  });
 }
 
 inline void add_row(const float* x, float* y, int64_t n) {
@@ -173,8 +214,8 @@ class RunReader {
   const float* operator()(int64_t i, float* sum) {
     const int64_t k0 = runs_.starts[i];
     const int64_t k1 = runs_.starts[i + 1];
-    if (k1 - k0 == 1 && runs_.type == DType::kFloat32) {
-      const Part<float> only = part_at<float>(runs_, k0);
+    if (k1 - k0 == 1 && runs_.type == DType::kFloat32 && !runs_.weights) {
+      const Part<float> only = part_at<float, false>(runs_, k0);
       if (only.scale == 1.0f) return only.data;
     }
     if (k1 - k0 <= kRunChunk) {

@@ -17,8 +17,22 @@ constexpr int64_t kGrain = 2048;  // ids per thread
 struct WideEntry {
   uint64_t row;
   Occurrence at;
-  static WideEntry of(int64_t row, size_t group, int64_t bag, int) {
+  static WideEntry of(int64_t row, size_t group, int64_t bag, int, const IdGroup&, int64_t) {
     return {static_cast<uint64_t>(row), {static_cast<int32_t>(group), static_cast<int32_t>(bag)}};
+  }
+  Occurrence place(int) const { return at; }
+};
+
+/// The same with the id's weight.
+struct WeightedEntry {
+  uint64_t row;
+  Occurrence at;
+  float weight;
+  static WeightedEntry of(int64_t row, size_t group, int64_t bag, int, const IdGroup& ids,
+                          int64_t k) {
+    return {static_cast<uint64_t>(row),
+            {static_cast<int32_t>(group), static_cast<int32_t>(bag)},
+            ids.weights ? ids.weights[k] : 1.0f};
   }
   Occurrence place(int) const { return at; }
 };
@@ -28,7 +42,7 @@ struct WideEntry {
 struct Entry {
   uint32_t row;
   uint32_t at;
-  static Entry of(int64_t row, size_t group, int64_t bag, int bag_bits) {
+  static Entry of(int64_t row, size_t group, int64_t bag, int bag_bits, const IdGroup&, int64_t) {
     return {static_cast<uint32_t>(row),
             static_cast<uint32_t>(group << bag_bits | static_cast<size_t>(bag))};
   }
@@ -49,8 +63,10 @@ struct Ids {
   int64_t count = 0;
   int bag_bits = 0;
   bool compact = false;
+  bool weighted = false;
 
-  Ids(View<const IdGroup> all, int64_t table_rows) : groups(all), rows(table_rows) {
+  Ids(View<const IdGroup> all, int64_t table_rows, const SegmentedRows& runs)
+      : groups(all), rows(table_rows), weighted(!runs.weights.empty()) {
     int64_t bags = 0;
     for (const IdGroup& g : all) {
       bags = std::max(bags, g.bags);
@@ -61,7 +77,10 @@ struct Ids {
               bag_bits + bits_of(static_cast<int64_t>(all.size())) <= 32;
   }
   size_t scratch_bytes() const {
-    return 2 * static_cast<size_t>(count) * (compact ? sizeof(Entry) : sizeof(WideEntry));
+    const size_t entry = weighted  ? sizeof(WeightedEntry)
+                         : compact ? sizeof(Entry)
+                                   : sizeof(WideEntry);
+    return 2 * static_cast<size_t>(count) * entry;
   }
   static int64_t ids_of(const IdGroup& g) {
     return g.bags == 0 ? 0 : g.offsets[g.bags] - g.offsets[0];
@@ -98,7 +117,7 @@ void write_entries(const Ids& ids, Range range, E* entries) {
       int64_t bag = std::upper_bound(group.offsets, end, base + from) - group.offsets - 1;
       for (int64_t k = from; k < to; ++k) {
         while (group.offsets[bag + 1] <= base + k) ++bag;
-        entries[passed + k] = E::of(group.ids[base + k], g, bag, ids.bag_bits);
+        entries[passed + k] = E::of(group.ids[base + k], g, bag, ids.bag_bits, group, base + k);
       }
     }
     passed += count;
@@ -115,7 +134,7 @@ void write_and_count(const Ids& ids, const Digits& digits, E* entries, int64_t* 
     for (int64_t bag = 0; bag < group.bags; ++bag) {
       for (int64_t k = group.offsets[bag]; k < group.offsets[bag + 1]; ++k) {
         const auto row = static_cast<uint64_t>(group.ids[k]);
-        *entries++ = E::of(group.ids[k], g, bag, ids.bag_bits);
+        *entries++ = E::of(group.ids[k], g, bag, ids.bag_bits, group, k);
         int64_t* counts = counters;
         for (int pass = 0; pass < digits.passes; ++pass, counts += digits.buckets()) {
           ++counts[row >> (pass * digits.bits) & mask];
@@ -178,6 +197,9 @@ int64_t cut_runs(const E* sorted, Range range, int bag_bits, int64_t run,
                  const SegmentedRows& runs) {
   for (int64_t k = range.begin; k < range.end; ++k) {
     runs.occurrences[static_cast<size_t>(k)] = sorted[k].place(bag_bits);
+    if constexpr (requires { sorted[k].weight; }) {
+      runs.weights[static_cast<size_t>(k)] = sorted[k].weight;
+    }
     if (k > 0 && sorted[k].row == sorted[k - 1].row) continue;
     runs.rows[static_cast<size_t>(run)] = static_cast<int64_t>(sorted[k].row);
     runs.starts[static_cast<size_t>(run++)] = k;
@@ -251,7 +273,9 @@ void sort_rows(const Ids& ids, Parts parts, char* entries, int64_t* counters,
                const SegmentedRows& runs) {
   DLRM_CHECK(runs.occurrences.size() >= static_cast<size_t>(ids.count), "room for {} of {} ids",
              runs.occurrences.size(), ids.count);
-  if (ids.compact) {
+  if (ids.weighted) {
+    sort_rows(ids, parts, reinterpret_cast<WeightedEntry*>(entries), counters, runs);
+  } else if (ids.compact) {
     sort_rows(ids, parts, reinterpret_cast<Entry*>(entries), counters, runs);
   } else {
     sort_rows(ids, parts, reinterpret_cast<WideEntry*>(entries), counters, runs);
@@ -262,7 +286,7 @@ void sort_rows(const Ids& ids, Parts parts, char* entries, int64_t* counters,
 
 void CpuOps::run(const GroupRows& o) {
   const auto& [groups, rows, runs] = o;
-  const Ids ids(groups, rows);
+  const Ids ids(groups, rows, runs);
   const Parts parts = parts_for(threads_, ids.count, kGrain);
   entries_.reserve(ids.scratch_bytes());
   counters_.reserve(static_cast<size_t>(counters_for(ids, parts)));
@@ -280,7 +304,7 @@ void CpuOps::run(const GroupShardRows& o) {
   size_t bytes = 0;
   int64_t counters = 0, total = 0;
   for (const UpdatedShard& shard : shards) {
-    const Ids ids(shard.groups, shard.table.rows);
+    const Ids ids(shard.groups, shard.table.rows, shard.runs);
     bytes = std::max(bytes, ids.scratch_bytes());
     counters = std::max(counters, counters_for(ids, Parts()));
     total += ids.count;
@@ -293,7 +317,7 @@ void CpuOps::run(const GroupShardRows& o) {
   parallel(parts, [&](int part) {
     int64_t since_progress = 0;
     for (size_t i = next++; i < shards.size(); i = next++) {
-      const Ids ids(shards[i].groups, shards[i].table.rows);
+      const Ids ids(shards[i].groups, shards[i].table.rows, shards[i].runs);
       sort_rows(ids, Parts(), entries_.data() + bytes * static_cast<size_t>(part),
                 counters_.data() + counters * part, shards[i].runs);
       since_progress += ids.count;

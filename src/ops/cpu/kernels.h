@@ -5,6 +5,7 @@
 #include "dlrm/ops/embedding.h"
 #include "dlrm/ops/interaction.h"
 #include "dlrm/ops/movement.h"
+#include "dlrm/ops/parameters.h"
 #include "dlrm/ops/types.h"
 
 namespace dlrm::cpu {
@@ -17,6 +18,7 @@ struct Runs {
   const int64_t* rows = nullptr;
   const int64_t* starts = nullptr;
   const Occurrence* occurrences = nullptr;
+  const float* weights = nullptr;  ///< of the occurrences; null if all are 1
   const BagGradient* gradients = nullptr;
   DType type = DType::kFloat32;  ///< of the gradients
   int64_t last = 0;              ///< number of the last occurrence
@@ -107,6 +109,8 @@ struct Kernels {
   void (*layer_norm_sums)(const NormRows& o, const Matrix& dz, int64_t c0, int64_t c1,
                           float* dscale, float* dshift);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
+  void (*add_row_sums)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
+  void (*repeat_column)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
   void (*cross_forward)(const CrossForward& o, int64_t r0, int64_t r1);
   void (*cross_backward)(const CrossBackward& o, int64_t r0, int64_t r1);
@@ -163,8 +167,8 @@ struct Kernels {
   /// `factor`: of a tensorwise rule, whose state is already updated.
   void (*update_dense)(const OptimizerStep& step, float factor, float* w, const float* g, float* s1,
                        float* s2, BFloat16* copy, int64_t n);
-  void (*uniform_rows)(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                       const RowTable& table, int64_t r0, int64_t r1);
+  /// Rows [r0, r1) of the table. `factor`: normal_factor() of the scale.
+  void (*initial_rows)(const FillRows& o, float factor, int64_t r0, int64_t r1);
 };
 
 const Kernels& avx2_kernels();

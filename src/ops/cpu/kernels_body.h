@@ -28,6 +28,8 @@ constexpr Kernels kernels_named(const char* name) {
           .layer_norm_backward_rows = layer_norm_backward_rows,
           .layer_norm_sums = layer_norm_sums,
           .add = add,
+          .add_row_sums = add_row_sums,
+          .repeat_column = repeat_column,
           .all_finite = all_finite,
           .cross_forward = cross_forward,
           .cross_backward = cross_backward,
@@ -55,7 +57,7 @@ constexpr Kernels kernels_named(const char* name) {
           .update_state = update_state,
           .tensor_factor = tensor_factor,
           .update_dense = update_dense,
-          .uniform_rows = uniform_rows};
+          .initial_rows = initial_rows};
 }
 
 }  // namespace

@@ -160,6 +160,16 @@ void CpuOps::run(const Add& o) {
                   [&](int64_t r0, int64_t r1) { kernels_.add(x, y, r0, r1); });
 }
 
+void CpuOps::run(const AddRowSums& o) {
+  parallel_ranges(threads_, o.x.rows, o.x.cols, kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.add_row_sums(o.x, o.y, r0, r1); });
+}
+
+void CpuOps::run(const RepeatColumn& o) {
+  parallel_ranges(threads_, o.y.rows, o.y.cols, kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.repeat_column(o.x, o.y, r0, r1); });
+}
+
 void CpuOps::run(const FillZero& o) {
   const auto size = static_cast<int64_t>(o.bytes.size());
   parallel_ranges(threads_, size, 1, 1 << 20, [&](int64_t b0, int64_t b1) {

@@ -82,11 +82,10 @@ void CpuOps::run(const ClipNorm& o) {
   });
 }
 
-void CpuOps::run(const FillUniform& o) {
-  const auto& [key, first_row, first_column, bound, table] = o;
-  parallel_ranges(threads_, table.rows, table.width, kGrain, [&](int64_t r0, int64_t r1) {
-    kernels_.uniform_rows(key, first_row, first_column, bound, table, r0, r1);
-  });
+void CpuOps::run(const FillRows& o) {
+  const float factor = normal_factor(o.init.scale);
+  parallel_ranges(threads_, o.table.rows, o.table.width, kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.initial_rows(o, factor, r0, r1); });
 }
 
 }  // namespace dlrm::cpu

@@ -15,6 +15,7 @@ void group_with_keys(const cuda::GroupingLists& of, Scratch& scratch, DeviceList
                      cudaStream_t stream) {
   kernels::Grouping<Key> all{};
   all.lists = lists.of(of.lists);
+  if (of.weighted) all.weights = lists.of(of.weights);
   all.list_blocks = lists.of(of.first_block);
   all.shards = lists.of(of.shards);
   all.list_count = static_cast<int32_t>(of.lists.size());
@@ -35,10 +36,16 @@ void group_with_keys(const cuda::GroupingLists& of, Scratch& scratch, DeviceList
     const size_t bytes =
         std::max(cuda::sort_pairs_scratch(of.capacity, sizeof(Key)), cuda::sum_scratch(tiles + 1));
     void* room = scratch.bytes("sorting", bytes);
-    cuda::sort_pairs(all.keys, sorted, all.bags, sorted_bags, of.capacity, 0,
-                     std::bit_width(of.rows), room, bytes, stream);
+    uint32_t* values = all.bags;
+    if (of.weighted) {  // the places of ids are sorted instead, which lead to bags and weights
+      values = scratch.of<uint32_t>("places of ids", of.capacity);
+      kernels::write_places(values, of.capacity, stream);
+      all.places = sorted_bags;
+    }
+    cuda::sort_pairs(all.keys, sorted, values, sorted_bags, of.capacity, 0, std::bit_width(of.rows),
+                     room, bytes, stream);
     all.keys = sorted;
-    all.bags = sorted_bags;
+    if (!of.weighted) all.bags = sorted_bags;
     kernels::count_runs(all, stream);
     cuda::exclusive_sum(all.tile_runs, all.tile_runs, tiles + 1, room, bytes, stream);
   }
@@ -63,6 +70,8 @@ kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists
   list.most_jobs = static_cast<uint32_t>(of.room.jobs);
   list.bf16_gradients = of.bf16_gradients;
   list.penalised = std::ranges::any_of(of.shards, kernels::changes_gradients);
+  list.weighted = std::ranges::any_of(
+      of.shards, [](const kernels::UpdateShard& s) { return s.weights_of_occurrences != nullptr; });
   if (of.room.runs == 0) return list;
   DLRM_CUDA_CHECK(cudaMemsetAsync(list.used, 0, sizeof(kernels::LongCounts), stream));
   list.counted_blocks = scratch.of<uint32_t>("blocks of runs", int64_t{list.count} + 2);
@@ -85,24 +94,25 @@ RowTable table_of_sums(const MatrixView<float>& sums) {
 
 void CudaOps::run(const EmbeddingBagForward& o) {
   bool has_link = false;
-  for (size_t i = 0; i < cuda::kVectorTypes.size(); ++i) {
-    const DType type = cuda::kVectorTypes[i];
+  for (size_t i = 0; i < cuda::kLookupKinds.size(); ++i) {
+    const auto [type, weighted] = cuda::kLookupKinds[i];
     cuda::LookupLists& of = parts_->embedding.lookup_over_link[i];
-    of.set(o.groups, /*on_host=*/true, type);
+    of.set(o.groups, /*on_host=*/true, weighted, type);
     if (of.groups.empty()) continue;
     const auto* list = parts_->lists.of(of.groups);
     const auto* first_block = parts_->lists.of(of.first_block);
     kernels::pool_bags_over_link(list, first_block, static_cast<int>(of.groups.size()),
-                                 of.first_block.back(), type, parts_->fork_link(stream_));
+                                 of.first_block.back(), type, weighted, parts_->fork_link(stream_));
     has_link = true;
   }
-  for (size_t i = 0; i < cuda::kVectorTypes.size(); ++i) {
-    const DType type = cuda::kVectorTypes[i];
+  for (size_t i = 0; i < cuda::kLookupKinds.size(); ++i) {
+    const auto [type, weighted] = cuda::kLookupKinds[i];
     cuda::LookupLists& of = parts_->embedding.lookup[i];
-    of.set(o.groups, /*on_host=*/false, type);
+    of.set(o.groups, /*on_host=*/false, weighted, type);
     if (of.groups.empty()) continue;
     kernels::pool_bags(parts_->lists.of(of.groups), parts_->lists.of(of.first_block),
-                       static_cast<int>(of.groups.size()), of.first_block.back(), type, native_);
+                       static_cast<int>(of.groups.size()), of.first_block.back(), type, weighted,
+                       native_);
   }
   if (has_link) parts_->join_link(stream_);
 }

@@ -14,13 +14,14 @@ constexpr int64_t kIdsTogether = 128;  // per lane group, so that long bags do n
 
 }  // namespace
 
-void LookupLists::set(View<const BagGroup> bags, bool on_host, DType pooled) {
+void LookupLists::set(View<const BagGroup> bags, bool on_host, bool weighted, DType pooled) {
   groups.clear();
   ids_a_bag.clear();
   int64_t warps = 0;  // number of warps if each unit is one bag
   for (const BagGroup& b : bags) {
     if (b.bags == 0 || b.table.width == 0) continue;
     if (b.table.on_host != on_host || b.pooled.type != pooled) continue;
+    if ((b.weights != nullptr) != weighted) continue;
     groups.push_back(kernels::lookup_group(b));
     ids_a_bag.push_back(b.capacity / b.bags);
     warps += b.bags * groups.back().pieces >> (5 - groups.back().shift);
@@ -39,9 +40,11 @@ void LookupLists::set(View<const BagGroup> bags, bool on_host, DType pooled) {
 
 void GroupingLists::set(View<const UpdatedShard> updates) {
   lists.clear();
+  weights.clear();
   shards.clear();
   first_block.assign(1, 0);
   capacity = bags_each = 0;
+  weighted = false;
   rows = 0;
   for (const UpdatedShard& u : updates) {
     const auto shard = static_cast<int32_t>(shards.size());
@@ -50,6 +53,8 @@ void GroupingLists::set(View<const UpdatedShard> updates) {
     runs.starts = u.runs.starts.data();
     runs.occurrences = u.runs.occurrences.data();
     runs.count = u.runs.count.data();
+    runs.weights = u.runs.weights.empty() ? nullptr : u.runs.weights.data();
+    weighted |= runs.weights != nullptr;
     runs.key_base = rows;
     runs.first_list = static_cast<int32_t>(lists.size());
     shards.push_back(runs);
@@ -85,6 +90,7 @@ void GroupingLists::add(const IdGroup& group, int32_t place, int32_t shard, uint
              "{} bags and more in one update", bags_before);
   list.first_bag = static_cast<uint32_t>(bags_before);
   lists.push_back(list);
+  weights.push_back(group.weights);
   first_block.push_back(first_block.back() + kernels::key_blocks(group.bags));
   capacity += group.capacity;
 }
@@ -102,6 +108,7 @@ void UpdateLists::add(kernels::UpdateShard shard, const SegmentedRows& runs,
   shard.rows = runs.rows.data();
   shard.starts = runs.starts.data();
   shard.occurrences = runs.occurrences.data();
+  shard.weights_of_occurrences = runs.weights.empty() ? nullptr : runs.weights.data();
   shard.count = runs.count.data();
   shard.gradients_aligned = 1;
   capacities_.push_back(static_cast<int64_t>(runs.occurrences.size()));

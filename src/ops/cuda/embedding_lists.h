@@ -20,19 +20,22 @@ struct LookupLists {
   std::vector<uint32_t> first_block;  ///< one more entry at the end
   std::vector<int64_t> ids_a_bag;
 
-  /// Takes the groups whose vectors are of `pooled` and whose table is in the host's memory if
-  /// `on_host`, otherwise on the device.
-  void set(View<const BagGroup> bags, bool on_host, DType pooled = DType::kFloat32);
+  /// Takes the groups whose vectors are of `pooled`, whose table is in the host's memory if
+  /// `on_host`, otherwise on the device, and whose ids have weights if `weighted`, otherwise none.
+  void set(View<const BagGroup> bags, bool on_host, bool weighted = false,
+           DType pooled = DType::kFloat32);
 };
 
 /// The ids of shards whose rows are to be grouped.
 struct GroupingLists {
   std::vector<kernels::IdList> lists;
+  std::vector<const float*> weights;  ///< of the lists' ids
   std::vector<uint32_t> first_block;  ///< one more entry at the end
   std::vector<kernels::RunList> shards;
   int64_t capacity = 0;   ///< most ids in total
   int64_t bags_each = 0;  ///< bags of each list if they are equal, otherwise 0
   uint64_t rows = 0;      ///< of all shards
+  bool weighted = false;  ///< any ids have weights
 
   void set(View<const UpdatedShard> updates);
 
@@ -75,9 +78,18 @@ struct TableLists {
 /// Types of pooled vectors. Each has its own launch.
 inline constexpr std::array kVectorTypes = {DType::kFloat32, DType::kBFloat16};
 
+/// The groups of a lookup that one launch takes.
+struct LookupKind {
+  DType vectors;
+  bool weighted;
+};
+inline constexpr std::array kLookupKinds = {
+    LookupKind{DType::kFloat32, false}, LookupKind{DType::kBFloat16, false},
+    LookupKind{DType::kFloat32, true}, LookupKind{DType::kBFloat16, true}};
+
 /// Kept between calls, so that a steady state allocates nothing.
 struct EmbeddingLists {
-  std::array<LookupLists, kVectorTypes.size()> lookup, lookup_over_link;
+  std::array<LookupLists, kLookupKinds.size()> lookup, lookup_over_link;
   GroupingLists grouping;
   UpdateLists update, update_over_link;
   TableLists tables;

@@ -17,6 +17,10 @@ void CudaOps::run(const Convert& o) { kernels::convert(o.x, o.y, native_); }
 
 void CudaOps::run(const Add& o) { kernels::add(o.x, o.y, native_); }
 
+void CudaOps::run(const AddRowSums& o) { kernels::add_row_sums(o.x, o.y, native_); }
+
+void CudaOps::run(const RepeatColumn& o) { kernels::repeat_column(o.x, o.y, native_); }
+
 void CudaOps::run(const FillZero& o) {
   if (o.bytes.empty()) return;
   DLRM_CUDA_CHECK(cudaMemsetAsync(o.bytes.data(), 0, o.bytes.size(), native_));

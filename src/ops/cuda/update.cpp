@@ -3,7 +3,7 @@
 #include "cuda/parts.h"
 #include "kernels/clip_norm.h"
 #include "kernels/dense_update.h"
-#include "kernels/uniform.h"
+#include "kernels/initial_rows.h"
 
 namespace dlrm {
 
@@ -31,10 +31,10 @@ void CudaOps::run(const ClipNorm& o) {
   kernels::clip_norm(o.g.data(), static_cast<int64_t>(o.g.size()), o.max_norm, sums, native_);
 }
 
-void CudaOps::run(const FillUniform& o) {
-  const auto& [key, first_row, first_column, bound, table] = o;
+void CudaOps::run(const FillRows& o) {
+  const auto& [key, first_row, first_column, init, table] = o;
   const Matrix all(table.weights, table.type, table.rows, table.width, table.stride);
-  kernels::fill_uniform(key, first_row, first_column, bound, all, native_);
+  kernels::fill_rows(key, first_row, first_column, init, all, native_);
 }
 
 }  // namespace dlrm

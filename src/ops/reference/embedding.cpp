@@ -7,14 +7,15 @@
 namespace dlrm::reference {
 namespace {
 
-/// Σ over the occurrences of run `run` of scale · gradient, for one column.
+/// Σ over the occurrences of run `run` of weight · scale · gradient, for one column.
 double summed_gradient(const SegmentedRows& runs, View<const BagGradient> gradients, size_t run,
                        int64_t column) {
   double sum = 0;
   for (int64_t k = runs.starts[run]; k < runs.starts[run + 1]; ++k) {
     const Occurrence o = runs.occurrences[static_cast<size_t>(k)];
     const BagGradient& g = gradients[static_cast<size_t>(o.group)];
-    sum += (g.scale ? double{g.scale[o.bag]} : 1.0) * get(g.pooled, o.bag, column);
+    const double weight = runs.weights.empty() ? 1.0 : runs.weights[static_cast<size_t>(k)];
+    sum += weight * (g.scale ? double{g.scale[o.bag]} : 1.0) * get(g.pooled, o.bag, column);
   }
   return sum;
 }
@@ -27,7 +28,8 @@ void ReferenceOps::run(const EmbeddingBagForward& o) {
       for (int64_t c = 0; c < g.table.width; ++c) {
         double sum = 0;
         for (int64_t k = g.offsets[bag]; k < g.offsets[bag + 1]; ++k) {
-          sum += load(g.table.weights, g.table.type, g.ids[k] * g.table.stride + c);
+          const double weight = g.weights ? g.weights[k] : 1.0;
+          sum += weight * load(g.table.weights, g.table.type, g.ids[k] * g.table.stride + c);
         }
         set(g.pooled, bag, c, g.scale ? g.scale[bag] * sum : sum);
       }
@@ -40,12 +42,15 @@ void ReferenceOps::run(const GroupRows& o) {
   struct Entry {
     int64_t row;
     Occurrence at;
+    float weight;
   };
   std::vector<Entry> entries;
   for (size_t g = 0; g < groups.size(); ++g) {
     for (int64_t bag = 0; bag < groups[g].bags; ++bag) {
       for (int64_t k = groups[g].offsets[bag]; k < groups[g].offsets[bag + 1]; ++k) {
-        entries.push_back({groups[g].ids[k], {static_cast<int32_t>(g), static_cast<int32_t>(bag)}});
+        entries.push_back({groups[g].ids[k],
+                           {static_cast<int32_t>(g), static_cast<int32_t>(bag)},
+                           groups[g].weights ? groups[g].weights[k] : 1.0f});
       }
     }
   }
@@ -54,6 +59,7 @@ void ReferenceOps::run(const GroupRows& o) {
   size_t count = 0;
   for (size_t k = 0; k < entries.size(); ++k) {
     runs.occurrences[k] = entries[k].at;
+    if (!runs.weights.empty()) runs.weights[k] = entries[k].weight;
     if (k > 0 && entries[k].row == entries[k - 1].row) continue;
     runs.rows[count] = entries[k].row;
     runs.starts[count++] = static_cast<int64_t>(k);

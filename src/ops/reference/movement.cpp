@@ -36,6 +36,20 @@ void ReferenceOps::run(const Add& o) {
   }
 }
 
+void ReferenceOps::run(const AddRowSums& o) {
+  for (int64_t r = 0; r < o.y.rows; ++r) {
+    double sum = get(o.y, r, 0);
+    for (int64_t c = 0; c < o.x.cols; ++c) sum += get(o.x, r, c);
+    set(o.y, r, 0, sum);
+  }
+}
+
+void ReferenceOps::run(const RepeatColumn& o) {
+  for (int64_t r = 0; r < o.y.rows; ++r) {
+    for (int64_t c = 0; c < o.y.cols; ++c) set(o.y, r, c, get(o.x, r, 0));
+  }
+}
+
 void ReferenceOps::run(const FillZero& o) { std::fill(o.bytes.begin(), o.bytes.end(), char{0}); }
 
 void ReferenceOps::run(const FindNonFinite& o) {

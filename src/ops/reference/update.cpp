@@ -175,11 +175,11 @@ void ReferenceOps::run(const ClipNorm& o) {
   for (float& g : o.g) g = static_cast<float>(g * factor);
 }
 
-void ReferenceOps::run(const FillUniform& o) {
-  const auto& [key, first_row, first_column, bound, table] = o;
+void ReferenceOps::run(const FillRows& o) {
+  const auto& [key, first_row, first_column, init, table] = o;
   row_.resize(static_cast<size_t>(table.width));
   for (int64_t r = 0; r < table.rows; ++r) {
-    uniform_row(key, static_cast<uint64_t>(first_row + r), first_column, table.width, bound,
+    initial_row(init, key, static_cast<uint64_t>(first_row + r), first_column, table.width,
                 row_.data());
     for (int64_t c = 0; c < table.width; ++c) {
       store(table.weights, table.type, r * table.stride + c, row_[static_cast<size_t>(c)]);

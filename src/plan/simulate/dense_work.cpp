@@ -103,6 +103,20 @@ void add_interaction(const CrossConfig& config, const InteractionInputs& in, Den
   work.interact_backward.bytes += 5 * layers * element;
 }
 
+/// The weights of features are read with E, which then lies in no other input and is copied.
+void add_linear_part(const ModelConfig& model, DenseWork& work) {
+  const InteractionInputs in = model.interaction_inputs();
+  const bool in_place = std::visit(
+      [](const auto& interaction) { return interaction.embeddings_in_place(); }, model.interaction);
+  const double columns = real(model.linear_features()) + (in_place ? 2 * real(in.embeddings) : 0);
+  work.interact_forward.bytes += work.element_bytes * columns;
+  work.interact_backward.bytes += work.element_bytes * columns;
+  if (model.dense_features == 0) return;
+  ProductWork product = {real(model.dense_features), 1, real(model.dense_features)};
+  product.input_gradient = false;
+  work.top.push_back(product);
+}
+
 void add_buckets(const WireConfig& wire, bool on_gpu, DenseWork& work) {
   std::vector<int64_t> starts;
   int64_t size = 0;
@@ -138,6 +152,7 @@ DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   const InteractionInputs inputs = model.interaction_inputs();
   std::visit([&](const auto& config_of_it) { add_interaction(config_of_it, inputs, work); },
              model.interaction);
+  if (model.linear) add_linear_part(model, work);
   add_buckets(config.train.wire, on_gpu, work);
   work.parameters = real(model.dense_parameters());
   const int states = traits_of(config.train.dense_optimizer.type).state_count();

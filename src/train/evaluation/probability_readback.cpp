@@ -12,8 +12,7 @@ ProbabilityReadback::ProbabilityReadback(Context& context, Ops& ops)
       transfer_(context.device, context.stream) {}
 
 void ProbabilityReadback::start(const Towers& towers, Matrix e, Parameters& parameters) {
-  logits_.resize(towers.count());
-  for (size_t label = 0; label < logits_.size(); ++label) logits_[label] = towers.logits(label);
+  logits_ = towers.logits();
   if (host_visible_) return;
   const size_t size = logits_.size() * static_cast<size_t>(e.rows);
   probabilities_.reserve(size);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "dlrm/data/batch_source.h"
-#include "dlrm/embedding/sharded_embeddings.h"
+#include "dlrm/train/local_bags.h"
 
 namespace dlrm {
 
@@ -21,7 +21,7 @@ class PackingSource final : public BatchSource {
     const int64_t before = batch.content;
     source_.load(t, batch);
     if (batch.content == 0 || batch.content != before) {
-      embeddings_.pack({batch.local, batch.global_size, batch.ids, batch.offsets}, packed);
+      embeddings_.pack(bags_of(batch), packed);
     }
     batch.packed = std::move(packed);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dlrm/train/checkpoint.h"
+#include "dlrm/train/local_bags.h"
 
 #include "packing_source.h"
 
@@ -122,7 +123,7 @@ void TrainingRun::keep_hot_rows(int64_t step, int64_t total, const StopSignal& s
     context_.comm.allreduce_max({&stopping, 1});
     const Batch* batch = stopping ? nullptr : batches->next();
     if (!batch) return false;
-    trainer_.embeddings().route({batch->local, batch->global_size, batch->ids, batch->offsets});
+    trainer_.embeddings().route(bags_of(*batch));
     return true;
   });
   if (counted == 0) return;

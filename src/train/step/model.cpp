@@ -16,6 +16,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
       max_batch_(largest_part(config.train.global_batch_size, context.comm.size())),
       compute_(config.compute_type()),
       embedding_width_(config.model.embedding_width()),
+      linear_width_(config.model.linear_features()),
       parameters_(context, ops, config.train.dense_optimizer.type, compute_,
                   config.train.wire.dense, config.train.clip_norm),
       probabilities_(std::make_unique<ProbabilityReadback>(context, ops)) {
@@ -30,6 +31,9 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
   top_ =
       std::make_unique<Towers>(context, ops, parameters_, m, interaction_->width(), compute_, batch,
                                HiddenLayers{m.dropout.top, config.train.seed, m.layer_norm.top});
+  if (m.linear) {
+    linear_ = std::make_unique<LinearPart>(context, ops, parameters_, m, compute_, batch);
+  }
   parameters_.allocate(joined_gradients);
   const auto buffer = [&](int64_t columns) { return make_buffer(columns, "activations"); };
   buffers_ = {
@@ -45,9 +49,9 @@ void Model::bottom(View<const float> dense, int64_t b, const Progress& progress,
                    const DropoutPlace* training) {
   const int64_t columns = b > 0 ? static_cast<int64_t>(dense.size()) / b : 0;
   const Matrix source(const_cast<float*>(dense.data()), DType::kFloat32, b, columns);
-  const Matrix input = in(buffers_.input, b, columns);
-  if (columns > 0) ops_.convert(source, input);
-  last_.x = bottom_->forward(input, progress, training);
+  last_.input = in(buffers_.input, b, columns);
+  if (columns > 0) ops_.convert(source, last_.input);
+  last_.x = bottom_->forward(last_.input, progress, training);
 }
 
 void Model::interact(const Matrix& e, const Progress& progress) {
@@ -56,21 +60,21 @@ void Model::interact(const Matrix& e, const Progress& progress) {
     last_.e = place_of_embeddings().row_range(0, e.rows);
     ops_.convert(e, last_.e);
   }
-  last_.z = interaction_->forward(last_.x, last_.e, progress);
+  last_.z = interaction_->forward(last_.x, of_interaction(last_.e), progress);
 }
 
 void Model::top(const Progress& progress, const DropoutPlace* training) {
   top_->forward(last_.z, progress, training);
+  if (linear_) linear_->forward(last_.input, of_linear_part(last_.e), top_->logits());
 }
 
 void Model::loss(const Targets& targets, int64_t global_size) {
   for (size_t label = 0; label < top_->count(); ++label) {
     const float scale = static_cast<float>(top_->weight(label)) / static_cast<float>(global_size);
-    ops_.bce_with_logits(top_->logits(label), of_label(targets, label, top_->count()), scale,
-                         loss_->device(label), top_->dlogits(label));
-    if (float* flag = parameters_.skip_update_flag()) {
-      ops_.find_non_finite(top_->logits(label), {flag, 1});
-    }
+    const Matrix logits = top_->logits()[label];
+    ops_.bce_with_logits(logits, of_label(targets, label, top_->count()), scale,
+                         loss_->device(label), top_->dlogits()[label]);
+    if (float* flag = parameters_.skip_update_flag()) ops_.find_non_finite(logits, {flag, 1});
   }
   loss_->copy();
 }
@@ -86,18 +90,24 @@ void Model::finish_probabilities(View<float> p, const Progress& progress) {
   probabilities_->finish(p, progress);
 }
 
+void Model::backward_linear(const Matrix& de) {
+  if (linear_) linear_->backward(top_->dlogits(), of_linear_part(de));
+}
+
 void Model::backward_top(const Progress& progress) {
   top_->backward(in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
 }
 
+/// With a linear part E has more columns than the interaction has a place for.
 Matrix Model::place_of_embeddings() {
-  return place_of_vectors(interaction_->place_of_embeddings(), buffers_.e, "embedding vectors");
+  const Matrix given = linear_ ? Matrix() : interaction_->place_of_embeddings();
+  return place_of_vectors(given, buffers_.e, "embedding vectors");
 }
 
 Matrix Model::place_of_gradients() {
   const Matrix dz = in(buffers_.dz, max_batch_, interaction_->width());
-  return place_of_vectors(interaction_->place_of_gradients(dz), buffers_.de,
-                          "gradients of embedding vectors");
+  const Matrix given = linear_ ? Matrix() : interaction_->place_of_gradients(dz);
+  return place_of_vectors(given, buffers_.de, "gradients of embedding vectors");
 }
 
 Matrix Model::place_of_vectors(const Matrix& given, Buffer& buffer, const char* what) {
@@ -110,8 +120,8 @@ void Model::backward_interaction(const Matrix& de, const Progress& progress) {
   // Without a bottom MLP no layer needs the gradient of X.
   const bool needs_dx = !bottom_->activations().empty();
   interaction_->backward(in(buffers_.dz, last_.z.rows, last_.z.cols),
-                         needs_dx ? in(buffers_.dx, last_.x.rows, last_.x.cols) : Matrix(), de,
-                         progress);
+                         needs_dx ? in(buffers_.dx, last_.x.rows, last_.x.cols) : Matrix(),
+                         of_interaction(de), progress);
 }
 
 void Model::backward_bottom(const Progress& progress) {

@@ -1,6 +1,7 @@
 #include "dlrm/train/trainer.h"
 
 #include "dlrm/core/optimizer.h"
+#include "dlrm/train/local_bags.h"
 #include "dlrm/train/session.h"
 
 #include "batch_queue.h"
@@ -91,8 +92,7 @@ ShardedEmbeddings::Traffic Trainer::traffic() const {
 
 void Trainer::route(const Batch& batch) {
   const Span span(context_.trace, "route");
-  embeddings_.route({batch.local, batch.global_size, batch.ids, batch.offsets, batch.content},
-                    static_cast<PackedIds*>(batch.packed.get()));
+  embeddings_.route(bags_of(batch), static_cast<PackedIds*>(batch.packed.get()));
   queue_->push(batch);
 }
 

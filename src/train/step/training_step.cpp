@@ -56,6 +56,7 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
     // On one CPU rank backward also updates the weights. So the loss is checked before it.
     if (model_.parameters().begin_fused_update(now.dense)) status_.finish();
     stage(clock, "backward", [&] {
+      model_.backward_linear(embeddings_.gradient());
       model_.backward_top(progress_);
       model_.backward_interaction(embeddings_.gradient(), progress_);
       embeddings_.start_backward();

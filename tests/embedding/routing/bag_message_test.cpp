@@ -209,5 +209,26 @@ TEST(GroupHeaders, OnlySoundOnesAreRead) {
   }
 }
 
+TEST(WeightedBagMessage, WeightsFollowTheIdsOfTheGroupsThatHaveSome) {
+  std::vector<GroupHeader> headers{{BagLengths::kEqual, 1, 3, true},
+                                   {BagLengths::kEqual, 2, 6},
+                                   {BagLengths::kCoded, 0, 1, true},
+                                   {BagLengths::kCoded, 0, 0, true}};
+  std::vector<char> message(static_cast<size_t>(message_bytes(headers, 3, 4)));
+  std::vector<GroupSpan> own(4), spans;
+  begin_message(message.data(), headers, 3, 4, own);
+  EXPECT_EQ(own[1].weights, nullptr);
+  for (int k = 0; k < 3; ++k) own[0].weights[k] = static_cast<float>(k) / 2;
+  own[2].weights[0] = 7;
+  open_message(message, 4, 3, 4, spans, std::vector<char>{1, 0, 1, 1});
+  ASSERT_EQ(spans.size(), 3u);
+  EXPECT_EQ(spans[0].weights[2], 1);
+  EXPECT_EQ(spans[1].weights, nullptr);
+  EXPECT_EQ(spans[2].weights[0], 7);
+  spans.clear();
+  EXPECT_THROW(open_message(message, 4, 3, 4, spans, std::vector<char>{1, 1, 1, 1}), Error);
+  EXPECT_THROW(open_message(message, 4, 3, 4, spans), Error);
+}
+
 }  // namespace
 }  // namespace dlrm

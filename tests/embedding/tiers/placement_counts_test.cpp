@@ -157,7 +157,7 @@ TEST_F(Placing, WritesAreDoneWhenItIsSettled) {
   step(true);
   calls_.may_finish.close();
   place({4});  // row 1 leaves
-  while (calls_.writes_begun < 1) std::this_thread::yield();
+  while (calls_.rows_written < 1) std::this_thread::yield();  // it is past the gate
   calls_.may_write.close();
   place({5, 6});  // rows 2 and 3 leave when row 4 was fetched
   std::atomic<bool> opened = false;

@@ -112,21 +112,7 @@ TEST_P(Regularised, AResumedRunIsBitwiseTheRunWithoutAStop) {
 
 TEST_P(Regularised, AGpuTrainsAsACpuAndAsItsGraphs) {
   if (gpus().empty()) GTEST_SKIP() << "needs a GPU";
-  RunConfig c = with(GetParam());
-  const Trained on_cpu = train_on_threads(c, 1, kSteps);
-  for (const DeviceKind device : gpus()) {
-    c.device = device;
-    expect_alike(train_on_threads(c, 1, kSteps), on_cpu, 1e-5, 1e-4);
-    expect_alike(train_on_threads(c, 3, kSteps), on_cpu, 1e-5, 1e-4);
-    RunConfig fixed = c;
-    fixed.routing.depth = 0;
-    for (TableConfig& table : fixed.model.tables) {
-      for (FeatureConfig& feature : table.features) feature.hotness = 1;
-    }
-    const Trained recorded = train_recorded(fixed, 1, 12, true);
-    EXPECT_GT(recorded.launched, 0);
-    expect_alike(recorded, train_recorded(fixed, 1, 12, false), 0, 0);
-  }
+  expect_gpus_train_as_a_cpu(with(GetParam()), kSteps);
 }
 
 TEST(Dropout, TakesNoPartInPredictions) {
