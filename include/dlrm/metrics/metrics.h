@@ -26,8 +26,8 @@ struct EvalResult {
   /// log_loss over that of the mean label, -(q·ln q + (1-q)·ln(1-q)) with q = Σw·y / Σw (He et al.,
   /// "Practical Lessons from Predicting Clicks on Ads at Facebook", 2014). None if q is 0 or 1.
   std::optional<double> normalised_entropy = {};
-  std::optional<double> gauc = {};     ///< grouped_auc(), if the caller asked for it
-  std::vector<TaskResult> tasks = {};  ///< with several labels, of each of them
+  std::optional<double> gauc = {};  ///< grouped_auc(), if the caller asked for it
+  std::vector<TaskResult> tasks;    ///< with several labels, of each of them
 };
 
 /// The metrics of one of several labels, of the samples that have it.
