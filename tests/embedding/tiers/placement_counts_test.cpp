@@ -156,7 +156,7 @@ TEST_F(Placing, WritesAreDoneWhenItIsSettled) {
   place({1, 2, 3});
   step(true);
   calls_.may_finish.close();
-  place({4});  // row 1 leaves
+  place({4});                                                 // row 1 leaves
   while (calls_.rows_written < 1) std::this_thread::yield();  // it is past the gate
   calls_.may_write.close();
   place({5, 6});  // rows 2 and 3 leave when row 4 was fetched
