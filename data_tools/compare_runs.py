@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares runs of dlrm-train: a table of the best evaluation, the test AUC of runs with data.valid, samples/s and the
-config keys that differ.
+"""Compares runs of dlrm-train: a table of the best evaluation, also of each task, the test AUC of runs with data.valid,
+samples/s and the config keys that differ.
 
     compare_runs.py DIR... [--figure OUT.svg]
 
@@ -29,10 +29,12 @@ def number(value, form):
     return "-" if value is None else format(value, form)
 
 
-def row(run, tested):
+def row(run, tasks, tested):
     result = run.best_eval
     return [run.name, str(run.last_step) + ("" if run.summary else " (no end)"), number(result.get("auc"), ".5f"),
-            number(result.get("log_loss"), ".5f"), *([number(run.summary.get("test", {}).get("auc"), ".5f")] * tested),
+            number(result.get("log_loss"), ".5f"),
+            *(number(run.tasks.get(task, {}).get("auc"), ".5f") for task in tasks),
+            *([number(run.summary.get("test", {}).get("auc"), ".5f")] * tested),
             number(run.samples_per_second, ",.0f")]
 
 
@@ -43,8 +45,10 @@ def shortened(text):
 def table(runs):
     """The lines. Keys that differ are columns if they fit. Otherwise each has a line below, with the runs' values."""
     tested = any("test" in run.summary for run in runs)
-    rows = [["run", "steps", "AUC", "log loss", *["test AUC"] * tested, "samples/s"]]
-    rows += [row(run, tested) for run in runs]
+    tasks = list(dict.fromkeys(task for run in runs for task in run.tasks))
+    rows = [["run", "steps", "AUC", "log loss", *(f"AUC {task}" for task in tasks), *["test AUC"] * tested,
+             "samples/s"]]
+    rows += [row(run, tasks, tested) for run in runs]
     values = {key: [shortened(run.config.get(key, "-")) for run in runs] for key in differing_keys(runs)}
     columns = [[key, *texts] for key, texts in values.items()]
     lines = aligned([cells + [column[i] for column in columns] for i, cells in enumerate(rows)])

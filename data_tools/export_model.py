@@ -10,8 +10,9 @@ taken, or else the newest. The whole model must fit in memory.
 
 npz: the arrays by their names in the checkpoint, and `model`, which describes the layers in JSON.
 torch: MODEL.py has the class Model and no other dependency; MODEL.pt has its weights.
-onnx: inputs `dense` [b, d] (unless the model takes no dense features) and ids [b, L] of each feature, filled up with -1, with
-  `weights_of_<feature>` [b, L] if its ids have weights; output `probability` [b]. Weights of 1 KiB or more are in MODEL.onnx.data.
+onnx: inputs `dense` [b, d] (unless the model takes no dense features) and ids [b, L] of each feature, filled up with
+  -1, with `weights_of_<feature>` [b, L] if its ids have weights; output `probability` [b], with several tasks
+  `probability_<task>` of each. Weights of 1 KiB or more are in MODEL.onnx.data.
 
 docs/model.md has the formulas. Needs NumPy, h5py and PyYAML, and the package `torch` or `onnx` for
 these formats.

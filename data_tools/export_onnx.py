@@ -58,12 +58,12 @@ class Graph:
         return self.node({"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}[kind], z)
 
 
-def mlp(graph, model, part, x, activate_last):
-    layers, norms = model.layers(part), model.norms(part)
+def mlp(graph, model, name, x, activate_last):
+    layers, norms = model.layers(name), model.norms(name)
     for i, (weight, bias) in enumerate(layers):
-        x = graph.linear(x, f"mlp/{part}/{i}", weight, bias)
+        x = graph.linear(x, f"{name}/{i}", weight, bias)
         if norms[i]:
-            x = graph.layer_norm(x, f"mlp/{part}/{i}/norm", *norms[i])
+            x = graph.layer_norm(x, f"{name}/{i}/norm", *norms[i])
         if activate_last or i + 1 < len(layers):
             x = graph.activate(model.activation, x)
     return x
@@ -144,15 +144,16 @@ def concat(graph, model, x, e):
 INTERACTIONS = {"dot": dot, "fm": fm, "cross": cross, "concat": concat}
 
 
-def add_linear(graph, model, bags, logits):
-    """The logits with the weights of ids and of dense features."""
+def linear(graph, model, bags):
+    """What the weights of ids and of dense features add to each logit."""
+    parts = []
     for feature, ids in zip(model.features, bags):
         weights = graph.constant(f"linear/{feature.name}", model.linear_weights(feature))
-        logits = graph.node("Add", logits, pool(graph, feature, ids, weights))
+        parts.append(pool(graph, feature, ids, weights))
     if model.dense_features:
         weights = graph.constant("linear_dense", model.arrays["linear_dense/weight"])
-        logits = graph.node("Add", logits, graph.node("Gemm", "dense", weights, transB=1))
-    return logits
+        parts.append(graph.node("Gemm", "dense", weights, transB=1))
+    return graph.node("Sum", *parts)
 
 
 def make(model):
@@ -161,7 +162,7 @@ def make(model):
     tables = {name: graph.constant(f"tables/{name}", model.table(name)) for name in model.tables}
     if model.dense_features:
         dense = graph.input("dense", TensorProto.FLOAT, ["b", model.dense_features])
-        x = [mlp(graph, model, "bottom", dense, activate_last=True)]
+        x = [mlp(graph, model, "mlp/bottom", dense, activate_last=True)]
     bags = [bag(graph, feature) for feature in model.features]
     e = [pool(graph, feature, ids, tables[feature.table]) for feature, ids in zip(model.features, bags)]
     for i, matrix in enumerate(model.projections()):
@@ -169,13 +170,16 @@ def make(model):
             name = f"projection/{model.features[i].name}"
             e[i] = graph.node("Gemm", e[i], graph.constant(name, matrix), transB=1)
     z = INTERACTIONS[model.interaction["type"]](graph, model, x, e)
-    logits = mlp(graph, model, "top", z, activate_last=False)
-    if model.linear:
-        logits = add_linear(graph, model, bags, logits)
-    flat = graph.node("Reshape", logits, graph.numbers(-1))
-    graph.nodes.append(helper.make_node("Sigmoid", [flat], ["probability"]))
-    output = helper.make_tensor_value_info("probability", TensorProto.FLOAT, ["b"])
-    whole = helper.make_graph(graph.nodes, "dlrm", graph.inputs, [output], graph.weights)
+    wide = linear(graph, model, bags) if model.linear else None
+    outputs = []
+    for name, tower in zip([f"probability_{task}" for task in model.tasks] or ["probability"], model.towers()):
+        logits = mlp(graph, model, tower, z, activate_last=False)
+        if wide:
+            logits = graph.node("Add", logits, wide)
+        flat = graph.node("Reshape", logits, graph.numbers(-1))
+        graph.nodes.append(helper.make_node("Sigmoid", [flat], [name]))
+        outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b"]))
+    whole = helper.make_graph(graph.nodes, "dlrm", graph.inputs, outputs, graph.weights)
     made = helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="dlrm-train")
     made.ir_version = 7  # of this opset
     return made

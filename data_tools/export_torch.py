@@ -8,7 +8,7 @@ import trained_model
 SOURCE = '''"""A model that was trained by dlrm-train.
 
     model = Model.load("{weights}")
-    probabilities = model(dense, bags).sigmoid()
+    probabilities = model(dense, bags){one}.sigmoid()
 
 dense: float32 [b, {dense}]. bags: for each feature int64 ids [b, hotness], or (ids [n], offsets [b + 1]).
 {about_weights}"""
@@ -22,7 +22,7 @@ FEATURES = {features}
 {weighted}
 # [out, in] of each layer.
 BOTTOM = {bottom}
-TOP = {top}
+{top}
 
 
 def activation(z):
@@ -34,7 +34,7 @@ class Model(torch.nn.Module):
         super().__init__()
         self.tables = torch.nn.ParameterList(torch.empty(rows, dim) for rows, dim in TABLES.values())
         self.bottom = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in BOTTOM)
-        self.top = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in TOP){init}{norms}
+{top_init}{init}{norms}
 
     @classmethod
     def load(cls, path):
@@ -43,15 +43,13 @@ class Model(torch.nn.Module):
         return model.eval()
 
     def forward(self, dense, bags):
-        """The logit of each sample, [b]."""
+        """{returns}"""
         x = dense
 {bottom_layers}
         e = [self.pool(feature, bags[feature], self.table(feature)) for feature in FEATURES]{project}
         z = self.interact(x, e)
 {top_layers}
-        logit = self.top[-1](z)[:, 0]{linear}
-        return logit
-
+{linear}
     def table(self, feature):
         return self.tables[list(TABLES).index(FEATURES[feature][0])]
 
@@ -63,7 +61,7 @@ class Model(torch.nn.Module):
         return functional.embedding_bag(bag, weight, mode=mode)
 
     def interact(self, x, e):
-        """The input of the top layers."""
+        """The input of the {top_name}."""
 {interact}
 '''
 
@@ -144,17 +142,45 @@ for layer, norm in zip(self.{part}{which}, self.{part}_norms):
     {value} = activation(norm(layer({value})))
 '''
 
+TOP_INIT = """
+self.top = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in TOP)
+"""
+
+TOP_RETURN = """
+return self.top[-1](z)[:, 0]{linear}
+"""
+
+TOWERS_INIT = """
+self.towers = torch.nn.ModuleList(
+    torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in sizes) for sizes in TOWERS.values())
+"""
+
+TOWERS_NORM_INIT = """
+        self.towers_norms = torch.nn.ModuleList(
+            torch.nn.ModuleList(torch.nn.LayerNorm(out, eps={eps}) for out, _ in sizes[:-1])
+            for sizes in TOWERS.values())"""
+
+TOWERS_FORWARD = """
+logits = {{}}{wide}
+for t, task in enumerate(TOWERS):
+    y = z
+    for i, layer in enumerate(self.towers[t][:-1]):
+        y = activation({layer})
+    logits[task] = self.towers[t][-1](y)[:, 0]{linear}
+return logits
+"""
+
 # The last layer has no norm.
 NORM_INIT = '''
         norms = [torch.nn.LayerNorm(out, eps={eps}) for out, _ in {sizes}[:-1]] + [torch.nn.Identity()]
         self.{part}_norms = torch.nn.ModuleList(norms)'''
 
 LINEAR = '''
-        for feature, weight in zip(FEATURES, self.linear):
-            logit = logit + self.pool(feature, bags[feature], weight)[:, 0]'''
-
-LINEAR_DENSE = '''
-        logit = logit + self.linear_dense(dense)[:, 0]'''
+    def linear_part(self, dense, bags):
+        """What weights of ids{and_dense} add to each logit, [b]."""
+        pooled = [self.pool(feature, bags[feature], weight) for feature, weight in zip(FEATURES, self.linear)]
+        return sum(pooled{dense})[:, 0]
+'''
 
 LINEAR_INIT = '''
         self.linear = torch.nn.ParameterList(torch.empty(TABLES[table][0], 1) for table, _ in FEATURES.values())'''
@@ -183,12 +209,12 @@ def concat(interaction, width):
 
 
 def layer_loop(model, part, which, value):
-    code = NORMED_LAYERS if any(model.norms(part)) else PLAIN_LAYERS
+    code = NORMED_LAYERS if any(model.norms("mlp/" + part)) else PLAIN_LAYERS
     return indented(code.format(part=part, which=which, value=value))
 
 
 def norm_init(model, part):
-    if not any(model.norms(part)):
+    if not any(model.norms("mlp/" + part)):
         return ""
     return NORM_INIT.format(part=part, sizes=part.upper(), eps=trained_model.LAYER_NORM_EPS)
 
@@ -197,9 +223,35 @@ def indented(code):
     return "\n".join(" " * 8 + line for line in code.strip().split("\n") if line)
 
 
+def shapes(model, mlp):
+    return [tuple(weight.shape) for weight, _ in model.layers(mlp)]
+
+
+def top_mlp(model):
+    """The parts of the source that are about the top MLP."""
+    linear = " + self.linear_part(dense, bags)" if model.linear else ""
+    return {"one": "", "returns": "The logit of each sample, [b].", "top_name": "top layers",
+            "top": "TOP = " + pprint.pformat(shapes(model, "mlp/top")), "top_init": indented(TOP_INIT),
+            "top_layers": layer_loop(model, "top", "[:-1]", "z") + "\n" + indented(TOP_RETURN.format(linear=linear)),
+            "norms": norm_init(model, "bottom") + norm_init(model, "top")}
+
+
+def towers(model):
+    """The same about the towers of several tasks."""
+    sizes = {task: shapes(model, tower) for task, tower in zip(model.tasks, model.towers())}
+    normed = any(norm for tower in model.towers() for norm in model.norms(tower))
+    layer = "self.towers_norms[t][i](layer(y))" if normed else "layer(y)"
+    norms = TOWERS_NORM_INIT.format(eps=trained_model.LAYER_NORM_EPS) if normed else ""
+    wide = "\nwide = self.linear_part(dense, bags)" if model.linear else ""
+    forward = TOWERS_FORWARD.format(layer=layer, wide=wide, linear=" + wide" if model.linear else "")
+    return {"one": f"[{model.tasks[0]!r}]".replace("'", '"'), "returns": "The logits of each task, [b], by its name.",
+            "top_name": "towers", "top": "TOWERS = " + pprint.pformat(sizes, sort_dicts=False),
+            "top_init": indented(TOWERS_INIT), "top_layers": indented(forward),
+            "norms": norm_init(model, "bottom") + norms}
+
+
 def source(model, weights_name):
     """The text of a module with the class Model, whose weights are in the file `weights_name`."""
-    shapes = {part: [tuple(weight.shape) for weight, _ in model.layers(part)] for part in ("bottom", "top")}
     kind, init = model.interaction["type"], ""
     width = sum(model.table(f.table).shape[1] for f in model.features)
     code = {"dot": DOT, "fm": FM, "cross": CROSS}.get(kind) or concat(model.interaction, width)
@@ -213,9 +265,12 @@ def source(model, weights_name):
         init = init.format(n=first[0].shape[1], rank=first[0].shape[0], layers=len(layers))
     linear = ""
     if model.linear:
-        linear, init = LINEAR, init + LINEAR_INIT
+        init += LINEAR_INIT
         if model.dense_features:
-            linear, init = linear + LINEAR_DENSE, init + LINEAR_DENSE_INIT.format(dense=model.dense_features)
+            init += LINEAR_DENSE_INIT.format(dense=model.dense_features)
+            linear = LINEAR.format(and_dense=" and of dense features", dense=", self.linear_dense(dense)")
+        else:
+            linear = LINEAR.format(and_dense="", dense="")
     if model.dense_features == 0:
         code = code.replace("torch.stack([x] + e, 1)", "torch.stack(e, 1)")
     shapes_of_projections = [matrix is not None and matrix.shape for matrix in model.projections()]
@@ -229,23 +284,25 @@ def source(model, weights_name):
         weighted=WEIGHTED.format(names=pprint.pformat(weighted)) if weighted else "",
         project=project, weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
         linear=linear,
-        norms=norm_init(model, "bottom") + norm_init(model, "top"),
-        bottom_layers=layer_loop(model, "bottom", "", "x"), top_layers=layer_loop(model, "top", "[:-1]", "z"),
+        bottom_layers=layer_loop(model, "bottom", "", "x"), **(towers(model) if model.tasks else top_mlp(model)),
         tables=pprint.pformat({name: model.table(name).shape for name in model.tables}, sort_dicts=False),
         features=pprint.pformat({f.name: (f.table, f.pooling) for f in model.features}, sort_dicts=False),
-        bottom=pprint.pformat(shapes["bottom"]), top=pprint.pformat(shapes["top"]),
+        bottom=pprint.pformat(shapes(model, "mlp/bottom")),
         activation=ACTIVATIONS[model.activation])
 
 
 def save_weights(model, path):
     """Writes the state dict of Model."""
     state = {f"tables.{i}": model.table(name) for i, name in enumerate(model.tables)}
-    for part in ("bottom", "top"):
-        for i, (weight, bias) in enumerate(model.layers(part)):
-            state[f"{part}.{i}.weight"], state[f"{part}.{i}.bias"] = weight, bias
-        for i, norm in enumerate(model.norms(part)):
+    parts = {"mlp/bottom": ("bottom.", "bottom_norms.")}
+    for t, tower in enumerate(model.towers()):
+        parts[tower] = (f"towers.{t}.", f"towers_norms.{t}.") if model.tasks else ("top.", "top_norms.")
+    for mlp, (layers, norms) in parts.items():
+        for i, (weight, bias) in enumerate(model.layers(mlp)):
+            state[f"{layers}{i}.weight"], state[f"{layers}{i}.bias"] = weight, bias
+        for i, norm in enumerate(model.norms(mlp)):
             if norm:
-                state[f"{part}_norms.{i}.weight"], state[f"{part}_norms.{i}.bias"] = norm
+                state[f"{norms}{i}.weight"], state[f"{norms}{i}.bias"] = norm
     state.update({f"projections.{i}.weight": matrix for i, matrix in enumerate(model.projections())
                   if matrix is not None})
     for i, (matrices, bias) in enumerate(model.cross_layers()):

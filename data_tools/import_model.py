@@ -69,10 +69,12 @@ def read_arrays(path):
 def facebook_names(model):
     """Names of facebookresearch/dlrm by names here. An activation follows each layer, so layers have even numbers."""
     names = {f"tables/{table}/weight": f"emb_l.{k}.weight" for k, table in enumerate(model.tables)}
-    for part, there in (("bottom", "bot_l"), ("top", "top_l")):
-        for i in range(len(model.layers(part))):
+    if model.tasks:
+        raise ModelError("the model has several tasks, and that of facebookresearch/dlrm one label: give --names")
+    for mlp, there in (("mlp/bottom", "bot_l"), ("mlp/top", "top_l")):
+        for i in range(len(model.layers(mlp))):
             for kind in ("weight", "bias"):
-                names[f"mlp/{part}/{i}/{kind}"] = f"{there}.{2 * i}.{kind}"
+                names[f"{mlp}/{i}/{kind}"] = f"{there}.{2 * i}.{kind}"
     return names
 
 

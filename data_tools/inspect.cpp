@@ -30,18 +30,38 @@ std::string record(const DatasetFile& file, int64_t index) {
   return fmt::format("{}: record {} (counted from 0)", file.path(), index);
 }
 
-double sum_labels(const DatasetFile& file) {
-  double sum = 0;
+/// Adds the sums of the labels. Of several a NaN is one that is missing.
+void add_labels(const DatasetFile& file, std::vector<LabelStatistics>& sums) {
+  const auto count = static_cast<size_t>(file.num_labels());
   for (int64_t i = 0; i < file.samples(); ++i) {
-    const float label = file.label_type() == LabelType::kUint8
-                            ? static_cast<float>(element<uint8_t>(file.labels(), i))
-                            : element<float>(file.labels(), i);
-    if (!(label >= 0.0f && label <= 1.0f)) {
-      throw usage_error("{}: label {}; labels are 0, 1 or between", record(file, i), label);
+    for (size_t l = 0; l < count; ++l) {
+      const int64_t at = i * file.num_labels() + static_cast<int64_t>(l);
+      const float label = file.label_type() == LabelType::kUint8
+                              ? static_cast<float>(element<uint8_t>(file.labels(), at))
+                              : element<float>(file.labels(), at);
+      if (count > 1 && std::isnan(label)) {
+        ++sums[l].missing;
+        continue;
+      }
+      if (!(label >= 0.0f && label <= 1.0f)) {
+        throw usage_error("{}: label {}; labels are 0, 1 or between", record(file, i), label);
+      }
+      sums[l].mean += static_cast<double>(label);
     }
-    sum += static_cast<double>(label);
   }
-  return sum;
+}
+
+/// Turns the sums of labels into means.
+void finish_labels(std::vector<LabelStatistics> sums, Inspection& out) {
+  int64_t all = 0;
+  for (LabelStatistics& label : sums) {
+    const int64_t there = out.samples - label.missing;
+    out.label_mean += label.mean;
+    label.mean /= static_cast<double>(std::max<int64_t>(there, 1));
+    all += there;
+  }
+  out.label_mean /= static_cast<double>(std::max<int64_t>(all, 1));
+  if (sums.size() > 1) out.labels = std::move(sums);
 }
 
 void add_weights(const DatasetFile& file, Inspection& out) {
@@ -193,15 +213,16 @@ Inspection inspect(const Dataset& dataset, const std::string& path) {
   out.dense_min.assign(width, std::numeric_limits<float>::infinity());
   out.dense_max.assign(width, -std::numeric_limits<float>::infinity());
   out.dense_mean.assign(width, 0.0);
+  std::vector<LabelStatistics> labels(static_cast<size_t>(first.num_labels()));
   for (const auto& file : dataset.files()) {
     verify(*file);
     out.files_with_checksums += file->checksum_samples() > 0;
-    out.label_mean += sum_labels(*file);
+    add_labels(*file, labels);
     if (out.weighted) add_weights(*file, out);
     add_dense(*file, out);
   }
   const auto samples = static_cast<double>(std::max<int64_t>(out.samples, 1));
-  out.label_mean /= samples;
+  finish_labels(std::move(labels), out);
   out.weight_mean /= samples;
   for (double& mean : out.dense_mean) mean /= samples;
   for (const MappedFeature& feature : first.features()) {
@@ -238,6 +259,10 @@ std::string describe_inspection(const Inspection& in) {
   text += fmt::format("checksums: {}\n", in.files_with_checksums == in.files ? "verified"
                                          : in.files_with_checksums == 0      ? "none"
                                                                         : "none in some files");
+  for (size_t l = 0; l < in.labels.size() && in.samples > 0; ++l) {
+    text += fmt::format("label {:<3} mean {:<11.6f} missing {}\n", l, in.labels[l].mean,
+                        in.labels[l].missing);
+  }
   if (in.weighted && in.samples > 0) {
     text += fmt::format("weight    min {:<12g} max {:<12g} mean {:g}\n", in.weight_min,
                         in.weight_max, in.weight_mean);

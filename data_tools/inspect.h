@@ -22,13 +22,20 @@ struct FeatureStatistics {
   double weight_mean = 0;
 };
 
+/// Statistics of one of several labels over the samples that have it.
+struct LabelStatistics {
+  double mean = 0;
+  int64_t missing = 0;  ///< samples without it
+};
+
 /// The contents of a dataset. All values have been checked.
 struct Inspection {
   std::string path;
   int64_t files = 0;
   int64_t samples = 0;
   int64_t files_with_checksums = 0;
-  double label_mean = 0;
+  double label_mean = 0;                ///< of all labels that are not missing
+  std::vector<LabelStatistics> labels;  ///< if there are several
   bool weighted = false;
   float weight_min = 0, weight_max = 0;  ///< if weighted
   double weight_mean = 0;
@@ -37,9 +44,9 @@ struct Inspection {
   std::vector<FeatureStatistics> features;
 };
 
-/// Reads and checks the whole dataset: structure, labels in [0, 1], finite weights of at least 0,
-/// finite weights of ids, finite dense values, offsets that do not fall, ids in range. The first
-/// defect is a usage_error naming file, record (counted from 0) and column.
+/// Reads and checks the whole dataset: structure, labels in [0, 1] (or NaN, of several), finite
+/// weights of at least 0, finite weights of ids, finite dense values, offsets that do not fall, ids
+/// in range. The first defect is a usage_error naming file, record (counted from 0) and column.
 Inspection inspect_dataset(const std::string& path);
 
 /// The report that the program prints.

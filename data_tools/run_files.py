@@ -45,6 +45,11 @@ class Run:
         return self.summary.get("best_eval") or self.summary.get("eval") or (self.evals[-1] if self.evals else {})
 
     @property
+    def tasks(self):
+        """The best evaluation of each of several tasks, by its name."""
+        return self.best_eval.get("tasks", {})
+
+    @property
     def samples_per_second(self):
         if "samples_per_second" in self.summary:
             return self.summary["samples_per_second"]

@@ -72,7 +72,7 @@ void SampleSum::add(const EncodedSamples& samples) {
 
 DatasetBlock DecodedBlock::view() const {
   DatasetBlock block;
-  block.samples = static_cast<int64_t>(labels.size());
+  block.samples = samples;
   block.labels = labels;
   block.weights = weights;
   block.dense = dense;
@@ -87,9 +87,10 @@ SampleCodec::SampleCodec(const Dataset& dataset) {
   layout_.samples = dataset.samples();
   layout_.dense = first.dense_width();
   layout_.label = first.label_type();
+  layout_.labels = first.num_labels();
   layout_.weighted = first.weighted();
   before_features_ =
-      static_cast<size_t>(bytes_of(layout_.label) + (layout_.weighted ? 4 : 0) + 4 * layout_.dense);
+      static_cast<size_t>(first.label_bytes() + (layout_.weighted ? 4 : 0) + 4 * layout_.dense);
   fixed_bytes_ = before_features_;
   for (size_t f = 0; f < first.features().size(); ++f) {
     const MappedFeature& feature = first.features()[f];
@@ -138,7 +139,7 @@ void SampleCodec::encode(const DatasetFile& file, Range samples, EncodedSamples&
     for (size_t i = 0; i < n; ++i) {
       at[i] = out.bytes.data() + out.starts[static_cast<size_t>(from - samples.begin) + i];
     }
-    const int64_t label = bytes_of(layout_.label), dense = 4 * layout_.dense;
+    const int64_t label = file.label_bytes(), dense = 4 * layout_.dense;
     spread(file.labels() + from * label, static_cast<size_t>(label), n, at.data());
     if (layout_.weighted) spread<4>(file.weights() + from * 4, n, at.data());
     if (dense > 0) spread(file.dense() + from * dense, static_cast<size_t>(dense), n, at.data());
@@ -228,7 +229,9 @@ void SampleCodec::decode_bags(size_t feature, const std::byte** at, size_t count
 
 void SampleCodec::decode(const std::byte* const* begin, size_t count, DecodedBlock& out) const {
   const auto width = static_cast<size_t>(layout_.dense);
-  out.labels.resize(count);
+  const auto labels = static_cast<size_t>(layout_.labels);
+  out.samples = static_cast<int64_t>(count);
+  out.labels.resize(count * labels);
   out.weights.resize(layout_.weighted ? count : 0);
   out.dense.resize(count * width);
   out.bags.resize(layout_.features.size());
@@ -244,9 +247,11 @@ void SampleCodec::decode(const std::byte* const* begin, size_t count, DecodedBlo
     std::copy(begin + from, begin + from + n, at.begin());
     for (size_t i = from + n; i < std::min(from + n + kTile, count); ++i) request(begin[i]);
     for (size_t i = 0; i < n; ++i) {
-      out.labels[from + i] = layout_.label == LabelType::kUint8
-                                 ? static_cast<float>(take<uint8_t>(at[i]))
-                                 : take<float>(at[i]);
+      for (size_t l = (from + i) * labels; l < (from + i + 1) * labels; ++l) {
+        out.labels[l] = layout_.label == LabelType::kUint8
+                            ? static_cast<float>(take<uint8_t>(at[i]))
+                            : take<float>(at[i]);
+      }
       if (layout_.weighted) out.weights[from + i] = take<float>(at[i]);
       if (width == 0) continue;
       std::memcpy(out.dense.data() + (from + i) * width, at[i], width * 4);
@@ -279,7 +284,8 @@ void SampleCodec::measure(const DecodedBlock& block, size_t from, EncodedSamples
 
 SampleSum SampleCodec::sum_of(const DecodedBlock& block) const {
   SampleSum sum;
-  const size_t count = block.labels.size();
+  const auto count = static_cast<size_t>(block.samples);
+  const auto labels = static_cast<size_t>(layout_.labels);
   const auto dense = static_cast<size_t>(layout_.dense) * 4;
   std::vector<const std::byte*> ids, weights;  // the next of each feature
   for (size_t f = 0; f < block.bags.size(); ++f) {
@@ -296,11 +302,12 @@ SampleSum SampleCodec::sum_of(const DecodedBlock& block) const {
     measure(block, from, tile);
     for (size_t i = 0; i < n; ++i) at[i] = tile.bytes.data() + tile.starts[i];
     if (layout_.label == LabelType::kUint8) {
-      for (size_t i = 0; i < n; ++i) {
-        *at[i]++ = static_cast<std::byte>(static_cast<uint8_t>(block.labels[from + i]));
+      for (size_t l = 0; l < n * labels; ++l) {
+        *at[l / labels]++ =
+            static_cast<std::byte>(static_cast<uint8_t>(block.labels[from * labels + l]));
       }
     } else {
-      spread<4>(bytes_at(block.labels.data() + from), n, at.data());
+      spread(bytes_at(block.labels.data() + from * labels), 4 * labels, n, at.data());
     }
     if (layout_.weighted) spread<4>(bytes_at(block.weights.data() + from), n, at.data());
     if (dense > 0) spread(bytes_at(block.dense.data()) + from * dense, dense, n, at.data());
@@ -350,7 +357,7 @@ void advise_samples(const DatasetFile& file, Range samples, PageAdvice advice) {
     if (bytes > 0)
       madvise(reinterpret_cast<void*>(from), bytes, drop ? MADV_DONTNEED : MADV_WILLNEED);
   };
-  const int64_t label = bytes_of(file.label_type()), dense = 4 * file.dense_width();
+  const int64_t label = file.label_bytes(), dense = 4 * file.dense_width();
   advise(file.labels(), samples.begin * label, samples.end * label);
   advise(file.weights(), samples.begin * 4, samples.end * 4);
   advise(file.dense(), samples.begin * dense, samples.end * dense);

@@ -33,6 +33,7 @@ struct SampleSum {
 
 /// Columns that a DatasetWriter takes.
 struct DecodedBlock {
+  int64_t samples = 0;
   std::vector<float> labels, weights, dense;
   struct Bags {
     std::vector<int32_t> ids, lengths;
@@ -44,10 +45,10 @@ struct DecodedBlock {
   DatasetBlock view() const;
 };
 
-/// Turns the columns of a dataset into samples, and samples into columns. A sample is its label as
-/// it is stored, its weight if it has one, its dense features, and of each feature, sorted by name,
-/// the number of ids (int32, if it may vary), the ids, and their weights if they have some. Values
-/// are not checked.
+/// Turns the columns of a dataset into samples, and samples into columns. A sample is its labels as
+/// they are stored, its weight if it has one, its dense features, and of each feature, sorted by
+/// name, the number of ids (int32, if it may vary), the ids, and their weights if they have some.
+/// Values are not checked.
 class SampleCodec {
  public:
   explicit SampleCodec(const Dataset& dataset);

@@ -45,6 +45,10 @@ class Synth {
     config.data.source = DataKind::kSynthetic;
     config.data.synthetic.samples = (end_ + block_ - 1) / block_ * block_;
     model_ = config.model;
+    if (options.teacher && !model_.tasks.empty()) {
+      throw usage_error("--teacher: draws one label, and {} has {} tasks: leave it out",
+                        options.config, model_.tasks.size());
+    }
     source_ = make_batch_source(config, Split::kTrain, 0, 1);
     if (options.teacher) make_teacher();
   }

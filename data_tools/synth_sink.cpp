@@ -38,6 +38,7 @@ class TsvSink : public SynthSink {
 DatasetLayout layout_of(const ModelConfig& model, int64_t samples) {
   DatasetLayout layout;
   layout.dense = model.dense_features;
+  layout.labels = model.num_labels();
   layout.samples = samples;
   for (const TableConfig& table : model.tables) {
     const bool narrow = table.rows <= int64_t{std::numeric_limits<int32_t>::max()} + 1;
@@ -55,6 +56,13 @@ class DatasetSink : public SynthSink {
       : layout_(layout), writer_(path, layout) {}
 
   void encode(SynthBlock& block) const override {
+    // The batch has them label by label, the file sample by sample.
+    const auto labels = static_cast<size_t>(layout_.labels);
+    const auto b = static_cast<size_t>(block.batch.size()), from = static_cast<size_t>(block.from);
+    block.labels.resize(static_cast<size_t>(block.to - block.from) * labels);
+    for (size_t k = 0; k < block.labels.size(); ++k) {
+      block.labels[k] = block.batch.labels[k % labels * b + from + k / labels];
+    }
     block.narrow.resize(layout_.features.size());
     for (size_t f = 0; f < layout_.features.size(); ++f) {
       if (layout_.features[f].ids != IdType::kInt32) continue;
@@ -69,10 +77,10 @@ class DatasetSink : public SynthSink {
     data.samples = block.to - block.from;
     const auto from = static_cast<size_t>(block.from), n = static_cast<size_t>(data.samples);
     const auto width = static_cast<size_t>(layout_.dense);
-    data.labels = View<const float>(block.batch.labels).subspan(from, n);
+    data.labels = block.labels;
     data.dense = View<const float>(block.batch.dense).subspan(from * width, n * width);
     data.bags.resize(layout_.features.size());
-    bytes_ += data.samples * (1 + 4 * layout_.dense);
+    bytes_ += data.samples * (layout_.labels + 4 * layout_.dense);
     for (size_t f = 0; f < data.bags.size(); ++f) {
       const FeatureColumn& feature = layout_.features[f];
       if (feature.ids == IdType::kInt32) {

@@ -19,6 +19,7 @@ struct SynthBlock {
   int64_t from = 0;
   int64_t to = 0;
   std::string text;                          ///< TSV: the lines
+  std::vector<float> labels;                 ///< HDF5: [to - from, labels]
   std::vector<std::vector<int32_t>> narrow;  ///< HDF5: 32-bit ids of each feature
 };
 

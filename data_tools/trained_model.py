@@ -36,7 +36,8 @@ class TrainedModel:
 
     arrays: by the names of docs/checkpoint-format.md without the first slash, float32.
     features: in the order of E's columns.
-    linear: whether a linear part adds to the logit.
+    tasks: the names of several labels; empty if there is one.
+    linear: whether a linear part adds to each logit.
     interaction: the map of the config, with its type and options.
     """
 
@@ -47,6 +48,7 @@ class TrainedModel:
         self.activation = model["activation"]
         interaction = model["interaction"]
         self.interaction = {"type": interaction} if isinstance(interaction, str) else dict(interaction)
+        self.tasks = [task["name"] for task in model.get("tasks") or []]
         self.linear = model.get("linear", False)
         self.tables, self.features = [], []
         for table in model["tables"]:
@@ -57,14 +59,18 @@ class TrainedModel:
                     self.features.append(Feature(feature["name"] + suffix, self.tables[-1], pooling,
                                                  feature.get("weights", False)))
 
-    def layers(self, part):
-        """The (weight [out, in], bias [out]) of each layer of "bottom" or "top"."""
-        names = [f"mlp/{part}/{i}" for i in range(64) if f"mlp/{part}/{i}/weight" in self.arrays]
+    def towers(self):
+        """The MLPs above the interaction: the top MLP, or the tower of each task."""
+        return [f"tasks/{task}" for task in self.tasks] or ["mlp/top"]
+
+    def layers(self, mlp):
+        """The (weight [out, in], bias [out]) of each layer of "mlp/bottom" or a tower."""
+        names = [f"{mlp}/{i}" for i in range(64) if f"{mlp}/{i}/weight" in self.arrays]
         return [(self.arrays[name + "/weight"], self.arrays[name + "/bias"]) for name in names]
 
-    def norms(self, part):
+    def norms(self, mlp):
         """For each of these layers the (scale [out], shift [out]) of its layer norm, or None."""
-        names = [f"mlp/{part}/{i}/norm" for i in range(len(self.layers(part)))]
+        names = [f"{mlp}/{i}/norm" for i in range(len(self.layers(mlp)))]
         return [(self.arrays[name + "/weight"], self.arrays[name + "/bias"])
                 if name + "/weight" in self.arrays else None for name in names]
 
@@ -81,16 +87,19 @@ class TrainedModel:
 
     def description(self):
         """What an exported file says about the model, as JSON values."""
+        tasks = {"tasks": self.tasks} if self.tasks else {}
         return {
             "dense_features": self.dense_features,
             "activation": self.activation,
-            "layer_norm": {part: any(self.norms(part)) for part in ("bottom", "top")},
+            "layer_norm": {"bottom": any(self.norms("mlp/bottom")),
+                           "top": any(norm for tower in self.towers() for norm in self.norms(tower))},
             "interaction": self.interaction,
             "linear": self.linear,
             "tables": [{"name": name, "rows": self.table(name).shape[0], "dim": self.table(name).shape[1]}
                        for name in self.tables],
             "features": [{"name": f.name, "table": f.table, "pooling": f.pooling,
                           **({"weights": True} if f.weighted else {})} for f in self.features],
+            **tasks,
         }
 
     def table(self, name):
@@ -101,20 +110,23 @@ class TrainedModel:
         return self.arrays[f"linear/{feature.name}/weight"]
 
     def predict(self, dense, bags):
-        """Probabilities [b]. bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1]). For a feature
-        whose ids have weights (ids [b, hotness], weights [b, hotness]), or (ids [n], offsets [b + 1], weights [n])."""
-        x = self._mlp("bottom", np.asarray(dense, np.float64), activate_last=True)
+        """Probabilities [b], of several tasks by their names.
+
+        bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1]). For a feature whose ids have weights
+        (ids [b, hotness], weights [b, hotness]), or (ids [n], offsets [b + 1], weights [n])."""
+        x = self._mlp("mlp/bottom", np.asarray(dense, np.float64), activate_last=True)
         e = [self._pool(feature, bags[feature.name], len(x), self.table(feature.table)) for feature in self.features]
         for i, matrix in enumerate(self.projections()):
             if matrix is not None:
                 e[i] = e[i] @ matrix.T.astype(np.float64)
-        logits = self._mlp("top", self._interact(x, e), activate_last=False)[:, 0]
-        if self.linear:
-            logits = logits + self._linear(dense, bags)
-        return sigmoid(logits).astype(np.float32)
+        z = self._interact(x, e)
+        wide = self._linear(dense, bags) if self.linear else 0
+        found = [sigmoid(self._mlp(tower, z, activate_last=False)[:, 0] + wide).astype(np.float32)
+                 for tower in self.towers()]
+        return dict(zip(self.tasks, found)) if self.tasks else found[0]
 
-    def _mlp(self, part, x, activate_last):
-        layers, norms = self.layers(part), self.norms(part)
+    def _mlp(self, mlp, x, activate_last):
+        layers, norms = self.layers(mlp), self.norms(mlp)
         for i, (weight, bias) in enumerate(layers):
             x = x @ weight.T.astype(np.float64) + bias
             if norms[i]:

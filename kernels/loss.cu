@@ -1,8 +1,7 @@
-// loss = Σ w·(max(l, 0) - l·y + log1p(exp(-|l|))), dl = (σ(l) - y)·scale·w, all in fp64. The order
-// of the sum is fixed: a thread adds four samples, a tree adds a block's threads, and another tree
-// adds the blocks' sums.
-// Bytes per sample: 4 + 2·s, and 4 more with weights. There are about 150 fp64 instructions per
-// sample and two launches: a few µs.
+// loss = Σ w·(max(l, 0) - l·y + log1p(exp(-|l|))), dl = (σ(l) - y)·scale·w, all in fp64. A label y
+// of NaN is missing: both are 0. The order of the sum is fixed: a thread adds four samples, a tree
+// adds a block's threads, and another tree adds the blocks' sums. Bytes per sample: 4 + 2·s, and 4
+// more with weights. There are about 150 fp64 instructions per sample and two launches: a few µs.
 #include <cmath>
 
 #include "kernels/loss.h"
@@ -41,8 +40,10 @@ __global__ void bce_kernel(Rows<const T> logits, const float* labels, const floa
       const double l = to_float(*logits.row(r)), y = labels[r];
       const double w = weights == nullptr ? 1.0 : weights[r];
       const double e = exp(-fabs(l));
-      sum += w * (fmax(l, 0.0) - l * y + log1p(e));
-      *dlogits.row(r) = from_float<T>(static_cast<float>((logistic(l, e) - y) * scale * w));
+      const bool missing = y != y;  // NaN
+      sum += missing ? 0.0 : w * (fmax(l, 0.0) - l * y + log1p(e));
+      const double dl = missing ? 0.0 : (logistic(l, e) - y) * scale * w;
+      *dlogits.row(r) = from_float<T>(static_cast<float>(dl));
     }
   }
   sum = block_sum(sum);

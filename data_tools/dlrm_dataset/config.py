@@ -14,24 +14,30 @@ WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # that YA
 
 
 def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), top_mlp=(128, 64), interaction="dot",
-                 batch=2048, epochs=1, shared=None, output=None, valid=None):
+                 batch=2048, epochs=1, shared=None, tasks=None, output=None, valid=None):
     """Writes a config for the dataset files `train`, `test` and `valid`. Paths are stored as they are given.
 
     A feature gets a table of as many rows as its ids need. `shared` names tables for several features:
     {"item": ["item", "last_items"]}. `embedding_dim` follows the widths of `bottom_mlp`, and 1 those of `top_mlp`.
-    Without dense columns there is no bottom MLP.
+    Without dense columns there is no bottom MLP. `tasks` names several labels, in the order of the columns.
     """
     data = Dataset(train)
     features, width = data.features, data.dense_width
     if len(data) == 0 or not features:
         raise DatasetError(f"{train}: {'no samples' if len(data) == 0 else 'no sparse features'} to train on")
+    if data.num_labels != len(tasks or [0]):
+        raise DatasetError(f"{train}: {data.num_labels} labels in a sample, and tasks is {tasks}: needs a name for "
+                           "each of several labels")
     rows = {name: info.rows for name, info in features.items()}
     for other in (valid, test):
         if other is not None:
             add_rows(rows, features, train, other, Dataset(other), width)
     lines = ["model:", f"  dense_features: {width}", f"  embedding_dim: {embedding_dim}",
              f"  bottom_mlp: {[*bottom_mlp, embedding_dim] if width else []}", f"  top_mlp: {[*top_mlp, 1]}",
-             f"  interaction: {interaction}", "  tables:"]
+             f"  interaction: {interaction}"]
+    if tasks:
+        lines.append("  tasks: [" + ", ".join(f"{{name: {scalar(name)}}}" for name in tasks) + "]")
+    lines.append("  tables:")
     hotness = {name: mean_hotness(info, len(data)) for name, info in features.items()}
     weighted = {name for name, info in features.items() if info.weighted}
     lines += [f"    - {table}" for table in tables(rows, hotness, shared or {}, weighted)]

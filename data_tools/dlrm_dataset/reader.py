@@ -12,7 +12,7 @@ from .values import (BadValue, Bags, DatasetError, check_id_weights, check_ids, 
 
 class Batch(NamedTuple):
     """Consecutive samples."""
-    label: np.ndarray  # [samples] uint8 or float32
+    label: np.ndarray  # [samples] uint8 or float32; of several labels [samples, labels], NaN where one is missing
     dense: np.ndarray  # [samples, n] float32
     sparse: dict  # feature -> Bags(ids, offsets, weights); offsets begin with 0
     weight: object = None  # [samples] float32, or None: every sample counts once
@@ -43,6 +43,11 @@ class Dataset:
     @property
     def dense_width(self):
         return self.files[0].columns["/dense"].shape[1]
+
+    @property
+    def num_labels(self):
+        """Labels of a sample."""
+        return self.files[0].columns["/label"].shape[1] if self.files[0].columns["/label"].ndim == 2 else 1
 
     @property
     def features(self):
@@ -94,7 +99,8 @@ class DatasetFile:
             raise self.wrong(f"attribute checksum_samples is {self.block}; it must be a power of 2")
         self.bytes = np.memmap(self.path, np.uint8, "r")
         self.columns, self.sums, self.features = {}, {}, {}
-        self.map(file, "/label", (self.samples,), ("uint8", "float32"))
+        several = isinstance(file.get("label"), h5py.Dataset) and file["label"].ndim == 2
+        self.map(file, "/label", (self.samples, None) if several else (self.samples,), ("uint8", "float32"))
         self.map(file, "/dense", (self.samples, None), ("float32",))
         if "weight" in file:
             self.map(file, "/weight", (self.samples,), ("float32",))
@@ -265,6 +271,7 @@ def check_alike(first, other):
         features = {name: (info.hotness, info.dtype, info.weighted) for name, info in sorted(file.features.items())}
         return {"the width of /dense": file.columns["/dense"].shape[1],
                 "the type of /label": file.columns["/label"].dtype,
+                "the number of labels": file.columns["/label"].shape[1:],
                 "the presence of /weight": "/weight" in file.columns,
                 "the set of features": list(features),
                 "the hotness, the type or the weights of the ids of a feature": features}

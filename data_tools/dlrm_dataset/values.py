@@ -167,6 +167,23 @@ def label_array(column):
     return labels.astype(np.uint8) if whole else labels
 
 
+def task_label_array(column):
+    """float32, of one of several labels. Every value is in [0, 1], or NaN where it is missing."""
+    if np.ma.isMaskedArray(column):
+        column = np.ma.filled(column.astype(np.float64), np.nan)
+    values = as_array(column)
+    if values.ndim != 1:
+        raise BadValue(None, f"its shape is {values.shape}; each of several labels is a column")
+    there = np.flatnonzero([missing(value) is None for value in values])
+    labels = np.full(len(values), np.nan, np.float32)
+    try:
+        labels[there] = float_array(values[there])
+        check_labels(labels[there])
+    except BadValue as bad:
+        raise BadValue(None if bad.index is None else int(there[bad.index]), bad.problem) from None
+    return labels
+
+
 def weight_array(column):
     """float32. Every value is finite and at least 0."""
     weights = float_array(column)
@@ -189,9 +206,13 @@ def check_id_weights(weights):
 
 
 def check_labels(labels):
-    wrong = np.flatnonzero(~((labels >= 0) & (labels <= 1)))
+    """Of several labels [samples, labels] a NaN is one that is missing."""
+    right = (labels >= 0) & (labels <= 1)
+    if labels.ndim == 2:
+        right |= np.isnan(labels)
+    wrong = np.argwhere(~right)
     if wrong.size:
-        raise BadValue(int(wrong[0]), f"label {labels[wrong[0]]:g} is outside 0 to 1")
+        raise BadValue(int(wrong[0][0]), f"label {labels[tuple(wrong[0])]:g} is outside 0 to 1")
 
 
 def check_ids(ids, rows):

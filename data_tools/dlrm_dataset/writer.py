@@ -7,7 +7,8 @@ import numpy as np
 
 from .columns import Feature, Spool, StoredColumn, create_file
 from .files import Lock, partial_name, remove, sync_folder
-from .values import BadValue, DatasetError, WriteError, float_array, id_weights, label_array, weight_array
+from .values import (BadValue, DatasetError, WriteError, float_array, id_weights, label_array, task_label_array,
+                     weight_array)
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")  # that a config can name
 
@@ -23,9 +24,10 @@ class Writer:
     """Writes a file of any number of chunks. The columns wait in files without names in the output's folder, so
     memory holds one chunk or block. The file gets its name when it is whole, at the end of `with` or by finish().
 
-    A chunk is a DataFrame, a dict of arrays, or anything else whose columns are chunk[name]. `label` is a name,
-    `dense` a name or several. `sparse` is a list of names, or a dict from names to encodings: Integers,
-    Dictionary or Hashed. None stands for Integers if the first chunk has integers there, otherwise for Dictionary.
+    A chunk is a DataFrame, a dict of arrays, or anything else whose columns are chunk[name]. `label` is a name, or
+    a list of several, whose values may be missing (NaN, None). `dense` is a name or several. `sparse` is a list of
+    names, or a dict from names to encodings: Integers, Dictionary or Hashed. None stands for Integers if the first
+    chunk has integers there, otherwise for Dictionary.
     `weight` is the name of the samples' weights, or None. `weights` is a dict from features to the columns of their
     ids' weights, which have the shape of the ids: {"tags": "tag_weights"}.
     """
@@ -36,6 +38,9 @@ class Writer:
             raise DatasetError(f"{self.path}: is there and is no regular file: name another output")
         self.samples, self.lock, self.partial = 0, None, None
         self.label, self.weight = label, weight
+        self.tasks = None if isinstance(label, str) else list(label)  # the columns of several labels
+        if self.tasks is not None and (len(self.tasks) < 2 or len(set(self.tasks)) < len(self.tasks)):
+            raise DatasetError(f"{self.path}: label is {self.tasks}: a name is needed, or a list of different ones")
         self.dense = [dense] if isinstance(dense, str) else list(dense)
         self.width = None  # numbers of a sample
         self.spools = []
@@ -78,7 +83,7 @@ class Writer:
         self.check_open()
         begin = self.samples - count
         other.labels.dtype, other.width = self.labels.dtype, self.width
-        self.labels.move_last(count, other.labels)
+        self.labels.move_last(count * len(self.tasks or [0]), other.labels)
         self.numbers.move_last(count * (self.width or 0), other.numbers)
         if self.weight is not None:
             self.weights.move_last(count, other.weights)
@@ -146,7 +151,7 @@ class Writer:
         return kind(f"{self.path}: {what}: {getattr(error, 'strerror', None) or ' '.join(str(error).split())}")
 
     def append_columns(self, chunk):
-        labels = self.use(label_array, self.label, column_of(self.path, chunk, self.label))
+        labels = self.labels_of(chunk)
         dense = [self.use(float_array, name, column_of(self.path, chunk, name)) for name in self.dense]
         parts = [self.use(feature.part, feature.name, column_of(self.path, chunk, feature.name))
                  for feature in self.features]
@@ -160,7 +165,8 @@ class Writer:
         for name, length in lengths:
             if length != len(labels):
                 raise DatasetError(f"{self.path}: column {name} ends at record {self.samples + length}, column "
-                                   f"{self.label} at record {self.samples + len(labels)}")
+                                   f"{self.tasks[0] if self.tasks else self.label} at record "
+                                   f"{self.samples + len(labels)}")
         if len(labels) == 0:
             return  # says nothing of types and widths
         self.append_labels(labels)
@@ -170,6 +176,16 @@ class Writer:
         for feature, part, own in zip(self.features, parts, id_weights_of):
             feature.append(self.use(feature.encode, feature.name, part, part.sample_of), part, own)
         self.samples += len(labels)
+
+    def labels_of(self, chunk):
+        if self.tasks is None:
+            return self.use(label_array, self.label, column_of(self.path, chunk, self.label))
+        columns = [self.use(task_label_array, name, column_of(self.path, chunk, name)) for name in self.tasks]
+        for name, column in zip(self.tasks, columns):
+            if len(column) != len(columns[0]):
+                raise DatasetError(f"{self.path}: column {name} ends at record {self.samples + len(column)}, column "
+                                   f"{self.tasks[0]} at record {self.samples + len(columns[0])}")
+        return np.stack(columns, 1)
 
     def id_weights(self, feature, part, chunk):
         """The weights of a feature's ids in a chunk, or None."""
@@ -208,9 +224,12 @@ class Writer:
         self.numbers.append(matrix)
 
     def write_file(self, path):
-        self.labels.dtype = self.labels.dtype or np.dtype(np.uint8)
+        self.labels.dtype = self.labels.dtype or np.dtype(np.uint8 if self.tasks is None else np.float32)
+        labels = StoredColumn("/label", self.labels, (self.samples,))
+        if self.tasks is not None:
+            labels = StoredColumn("/label", self.labels, (self.samples, len(self.tasks)), len(self.tasks))
         width = self.width or 0
-        columns = [StoredColumn("/label", self.labels, (self.samples,)),
+        columns = [labels,
                    StoredColumn("/dense", self.numbers, (self.samples, width), width)]
         if self.weight is not None:
             columns.append(StoredColumn("/weight", self.weights, (self.samples,)))

@@ -177,6 +177,9 @@ class Reader:
         return result
 
     def label(self, tree):
+        if isinstance(tree, list):
+            raise self.wrong("label", "is a list, and an import has one label; dlrm_dataset.write takes several "
+                             "(docs/python.md)")
         t = self.column("label", tree, "above", "positive", "soft")
         result = Label(**t)
         if sum(key in t for key in ("above", "positive", "soft")) > 1:

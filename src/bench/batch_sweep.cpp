@@ -41,7 +41,12 @@ void shorten(Batch& batch, int64_t count) {
     }
   }
   batch.dense.resize(batch.dense.size() / static_cast<size_t>(before) * static_cast<size_t>(count));
-  batch.labels.resize(static_cast<size_t>(count));
+  const auto kept = static_cast<size_t>(count), had = static_cast<size_t>(before);
+  const size_t labels = batch.labels.size() / had;
+  for (size_t k = 0; k < labels * kept; ++k) {
+    batch.labels[k] = batch.labels[k / kept * had + k % kept];
+  }
+  batch.labels.resize(labels * kept);
   batch.ids = std::move(ids);
   batch.id_weights = std::move(weights);
   batch.offsets = std::move(offsets);

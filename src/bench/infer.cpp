@@ -88,7 +88,7 @@ InferPoint time_batches(TrainedModel& model, const ModelConfig& config, int64_t 
   std::vector<Samples> pool;
   const int64_t batches = std::max<int64_t>(kPool / batch, 1);
   for (int64_t i = 0; i < batches; ++i) pool.push_back(draw(config, i * batch, batch));
-  std::vector<float> p(static_cast<size_t>(batch));
+  std::vector<float> p(static_cast<size_t>(batch) * model.inputs().labels());
   for (size_t i = 0; i < 3; ++i) model.predict(pool[i % pool.size()], p);
   std::vector<double> latencies;
   const double start = now_seconds();

@@ -128,10 +128,31 @@ InteractionCost ModelConfig::interaction_cost() const {
 }
 
 int64_t ModelConfig::dense_parameters() const {
-  return mlp_parameters(dense_features, bottom_mlp, layer_norm.bottom) +
-         interaction_cost().parameters +
-         mlp_parameters(interaction_width(), top_mlp, layer_norm.top) +
-         (linear ? dense_features : 0);
+  int64_t total = mlp_parameters(dense_features, bottom_mlp, layer_norm.bottom) +
+                  interaction_cost().parameters + (linear ? dense_features : 0);
+  for (const Tower& tower : towers()) {
+    total += mlp_parameters(interaction_width(), tower.layers, layer_norm.top);
+  }
+  return total;
+}
+
+std::vector<Tower> ModelConfig::towers() const {
+  if (tasks.empty()) return {{"/mlp/top", top_mlp, 1}};
+  std::vector<Tower> towers;
+  for (const TaskConfig& task : tasks) {
+    towers.push_back({"/tasks/" + task.name, task.tower, task.weight});
+  }
+  return towers;
+}
+
+int64_t ModelConfig::num_labels() const {
+  return tasks.empty() ? 1 : static_cast<int64_t>(tasks.size());
+}
+
+std::vector<std::string> ModelConfig::task_names() const {
+  std::vector<std::string> names;
+  for (const TaskConfig& task : tasks) names.push_back(task.name);
+  return names;
 }
 
 double ModelConfig::lookups_per_sample() const {

@@ -1,3 +1,5 @@
+#include <memory>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,6 +28,51 @@ Codec<OfHiddenLayers<T>> of_hidden_layers(const Codec<T>& codec, const char* wha
   return section(schema);
 }
 
+Schema<TaskConfig> task_schema() {
+  using T = TaskConfig;
+  Schema<T> schema;
+  schema.key("name", &T::name, name_text(), "name of the label in metrics and predictions")
+      .required();
+  schema.key("weight", &T::weight, real_number(1e-6, 1e6), "factor of its loss in the sum of all");
+  schema
+      .key("tower", &T::tower, whole_numbers(1, kMaxLayerWidth, 1, kMaxLayers),
+           "layer widths of its MLP over the interaction's output; the last one is 1, the logit")
+      .default_shown("model.top_mlp");
+  return schema;
+}
+
+Codec<std::vector<TaskConfig>> task_list() {
+  using List = std::vector<TaskConfig>;
+  constexpr size_t kMost = 64;
+  const auto schema = std::make_shared<const Schema<TaskConfig>>(task_schema());
+  Codec<List> codec;
+  codec.allowed = fmt::format("a list of 2 to {} maps, or []", kMost);
+  codec.read = [schema, allowed = codec.allowed](const Node& node, const std::string& key,
+                                                 List& out) {
+    if (!node.is_list() || node.items.size() == 1 || node.items.size() > kMost) {
+      reject(node, key, allowed);
+    }
+    out.clear();
+    std::set<std::string> names;
+    for (const NodePtr& item : node.items) {
+      const std::string item_key = fmt::format("{}.{}", key, out.size());
+      schema->read(*item, item_key, out.emplace_back());
+      if (names.insert(out.back().name).second) continue;
+      throw usage_error("{}: {} has two tasks named {}: needs names that differ",
+                        item->place.text(), key, out.back().name);
+    }
+  };
+  codec.write = [schema](const List& tasks) {
+    std::vector<NodePtr> items;
+    for (const TaskConfig& task : tasks) items.push_back(schema->write(task));
+    return make_list(std::move(items));
+  };
+  codec.document = [schema](const std::string& key, const List&, std::vector<KeyDoc>& rows) {
+    schema->document(key + "[]", {}, rows);
+  };
+  return codec;
+}
+
 }  // namespace
 
 Schema<ModelConfig> model_schema() {
@@ -41,7 +88,7 @@ Schema<ModelConfig> model_schema() {
              "layer widths; [] = no bottom MLP: X is the dense features");
   schema
       .key("top_mlp", &M::top_mlp, whole_numbers(1, kMaxLayerWidth, 1, kMaxLayers),
-           "layer widths; the last one is 1, the logit")
+           "layer widths; the last one is 1, the logit; with tasks, of each tower without its own")
       .required();
   schema.key("activation", &M::activation, choice(kActivationNames),
              "activation of every layer but the last of the top MLP; gelu is the tanh form");
@@ -60,9 +107,18 @@ Schema<ModelConfig> model_schema() {
              "adds a weight of each id of a feature, pooled like it, and of each dense feature to "
              "the logit");
   schema.key("tables", &M::tables, table_list(), "the embedding tables").required();
+  schema
+      .key("tasks", &M::tasks, task_list(),
+           "several labels, in the order of the columns of /label, each with a tower over the "
+           "interaction's output")
+      .default_shown("one label and the top MLP")
+      .omit_if([](const M& model) { return model.tasks.empty(); });
   schema.then([](const Node& node, const std::string& path, M& model) {
     set_default_dim(model.tables, model.embedding_dim);
     model.add_linear_tables();
+    for (TaskConfig& task : model.tasks) {
+      if (task.tower.empty()) task.tower = model.top_mlp;
+    }
     if (model.dense_features > 0) return;
     const NodePtr layers = node.find("bottom_mlp");
     if (layers && !model.bottom_mlp.empty()) {

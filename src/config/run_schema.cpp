@@ -94,6 +94,11 @@ Schema<EvalConfig> eval_schema() {
   schema.key(
       "patience", &E::patience, whole_number<int64_t>(0, 1000000),
       "training ends after this many consecutive evaluations without an improvement; 0 = never");
+  schema
+      .key("task", &E::task, optional_path("the name of a task, or empty"),
+           "with model.tasks: the task whose metrics are shown first and decide (stop_at_auc, "
+           "patience, keep_best); empty = the mean over the tasks")
+      .omit_if([](const E& eval) { return eval.task.empty(); });
   schema.key(
       "group_by", &E::group_by, optional_path("the name of a feature, or empty"),
       "a feature with one id a sample, such as a user: evaluations also report gauc, the mean "

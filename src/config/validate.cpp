@@ -78,11 +78,21 @@ void check_interaction(const Interaction& interaction, const ModelConfig& model,
 }
 
 /// A setting of hidden layers would be ignored without any, so it is more likely a mistake.
-void check_hidden_layers(const char* key, bool is_set, const std::vector<int64_t>& sizes,
-                         const char* mlp, const Node& root) {
-  if (!is_set || sizes.size() > 1) return;
+void check_hidden_layers(const char* key, bool is_set, bool has_any, const char* mlp,
+                         const Node& root) {
+  if (!is_set || has_any) return;
   throw usage_error("{}: {} is for hidden layers, and {} has none: leave it out",
                     place_of(root, key).text(), key, mlp);
+}
+
+void check_tasks(const ModelConfig& model, const Node& root) {
+  for (size_t t = 0; t < model.tasks.size(); ++t) {
+    const TaskConfig& task = model.tasks[t];
+    if (task.tower.back() == 1) continue;
+    throw usage_error("{}: the tower of task {} ends with {}: needs 1 as its last width, the logit",
+                      place_of(root, fmt::format("model.tasks.{}.tower", t)).text(), task.name,
+                      task.tower.back());
+  }
 }
 
 void check_model(const ModelConfig& model, const Node& root) {
@@ -90,14 +100,17 @@ void check_model(const ModelConfig& model, const Node& root) {
     throw usage_error("{}: model.top_mlp ends with {}: needs 1 as its last width, the logit",
                       place_of(root, "model.top_mlp").text(), model.top_mlp.back());
   }
-  check_hidden_layers("model.dropout.bottom", model.dropout.bottom > 0, model.bottom_mlp,
-                      "model.bottom_mlp", root);
-  check_hidden_layers("model.dropout.top", model.dropout.top > 0, model.top_mlp, "model.top_mlp",
+  check_tasks(model, root);
+  const bool bottom = model.bottom_mlp.size() > 1;
+  bool top = false;
+  for (const Tower& tower : model.towers()) top |= tower.layers.size() > 1;
+  const char* const above = model.tasks.empty() ? "model.top_mlp" : "each tower";
+  check_hidden_layers("model.dropout.bottom", model.dropout.bottom > 0, bottom, "model.bottom_mlp",
                       root);
-  check_hidden_layers("model.layer_norm.bottom", model.layer_norm.bottom, model.bottom_mlp,
+  check_hidden_layers("model.dropout.top", model.dropout.top > 0, top, above, root);
+  check_hidden_layers("model.layer_norm.bottom", model.layer_norm.bottom, bottom,
                       "model.bottom_mlp", root);
-  check_hidden_layers("model.layer_norm.top", model.layer_norm.top, model.top_mlp, "model.top_mlp",
-                      root);
+  check_hidden_layers("model.layer_norm.top", model.layer_norm.top, top, above, root);
   std::visit([&](const auto& i) { check_interaction(i, model, root); }, model.interaction);
   if (model.interaction_width() == 0) {
     throw usage_error(
@@ -133,7 +146,26 @@ void check_one_id(const char* key, const std::string& name, const ModelConfig& m
   throw usage_error("{}: {} is {}: needs the name of a feature of the model", place, key, name);
 }
 
+/// eval.task names a task, or nothing.
+void check_deciding_task(const RunConfig& config, const Node& root) {
+  const std::string& name = config.eval.task;
+  if (name.empty()) return;
+  const std::string place = place_of(root, "eval.task").text();
+  if (config.model.tasks.empty()) {
+    throw usage_error("{}: eval.task is {}, and the model has one label: needs model.tasks", place,
+                      name);
+  }
+  std::vector<std::string> known;
+  for (const TaskConfig& task : config.model.tasks) {
+    if (task.name == name) return;
+    known.push_back(task.name);
+  }
+  throw usage_error("{}: eval.task is {}, which is no task; the nearest is {}", place, name,
+                    nearest(name, known));
+}
+
 void check_eval(const RunConfig& config, const Node& root) {
+  check_deciding_task(config, root);
   check_one_id("eval.slice_by", config.eval.slice_by, config.model, root);
   check_one_id("eval.group_by", config.eval.group_by, config.model, root);
   if (config.checkpoint.keep_best == BestMetric::kGauc && config.eval.group_by.empty()) {
@@ -209,6 +241,13 @@ void validate(const RunConfig& config, const Node& root) {
         place_of(root, "data.train").text());
   }
   if (data.source != DataKind::kCriteo) return;
+  if (!config.model.tasks.empty()) {
+    throw usage_error(
+        "{}: model.tasks has {} tasks, and a Criteo log has one label: needs a dataset with "
+        "several "
+        "(docs/file-formats.md), data.source hdf5",
+        place_of(root, "model.tasks").text(), config.model.tasks.size());
+  }
   if (data.train.empty()) {
     throw usage_error(
         "{}: data.train is missing: needs the path of a Criteo log (data.source is criteo)",

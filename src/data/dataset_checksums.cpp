@@ -72,7 +72,7 @@ class BlockCheck {
 
 void DatasetFile::verify(int64_t block, View<const size_t> features) const {
   const BlockCheck check(*this, block);
-  check.samples("/label", labels_, bytes_of(label_type_), label_sums_);
+  check.samples("/label", labels_, label_bytes(), label_sums_);
   if (weighted_) check.samples("/weight", weights_, 4, weight_sums_);
   check.samples("/dense", dense_, dense_width_ * 4, dense_sums_);
   for (const size_t f : features) check.feature(features_[f]);

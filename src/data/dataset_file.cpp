@@ -36,6 +36,7 @@ void check_alike(const DatasetFile& first, const DatasetFile& other) {
                        what);
   };
   if (first.dense_width() != other.dense_width()) throw differ("the width of /dense");
+  if (first.num_labels() != other.num_labels()) throw differ("the number of labels");
   if (first.label_type() != other.label_type()) throw differ("the type of /label");
   if (first.weighted() != other.weighted()) {
     throw usage_error("{} and {} do not belong together: only {} has /weight", first.path(),
@@ -115,9 +116,10 @@ DatasetFile::DatasetFile(std::unique_ptr<MappedFile> file, const DatasetStructur
       checksum_samples_(structure.checksum_samples),
       dense_width_(structure.dense_width),
       label_type_(structure.label_type),
+      num_labels_(structure.num_labels),
       weighted_(structure.weighted) {
   const Columns columns(*file_, structure);
-  labels_ = columns.find("/label", structure.labels, samples_, bytes_of(label_type_));
+  labels_ = columns.find("/label", structure.labels, samples_, label_bytes());
   dense_ = columns.find("/dense", structure.dense, samples_, dense_width_ * 4);
   label_sums_ = columns.sums("/label", structure.labels, blocks());
   dense_sums_ = columns.sums("/dense", structure.dense, blocks());

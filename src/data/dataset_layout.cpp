@@ -70,7 +70,9 @@ std::vector<Extent> create_dataset_file(const std::string& path, const DatasetLa
   creator.file().set_integer("samples", samples);
   creator.file().set_integer("checksum_samples", kChecksumSamples);
   const Type label = layout.label == LabelType::kUint8 ? Type::kUint8 : Type::kFloat32;
-  creator.column("/label", label, {samples}, bytes_of(layout.label));
+  hdf5::Shape labels{samples};
+  if (layout.labels > 1) labels.push_back(layout.labels);
+  creator.column("/label", label, labels, bytes_of(layout.label));
   creator.column("/dense", Type::kFloat32, {samples, layout.dense}, 4);
   if (layout.weighted) creator.column("/weight", Type::kFloat32, {samples}, 4);
   for (size_t f = 0; f < layout.features.size(); ++f) {

@@ -31,6 +31,7 @@ struct DatasetStructure {
   int64_t samples = 0;
   int64_t checksum_samples = 0;  ///< samples in a block with a checksum; 0: the file has none
   LabelType label_type = LabelType::kUint8;
+  int64_t num_labels = 1;  ///< of a sample
   StoredColumn labels;
   bool weighted = false;  ///< has a weight for each sample
   StoredColumn weights;

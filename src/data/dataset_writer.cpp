@@ -53,9 +53,10 @@ DatasetBlock part_of(const DatasetLayout& layout, const DatasetBlock& block, int
                      int64_t count, std::vector<size_t>& used) {
   const auto begin = static_cast<size_t>(from), n = static_cast<size_t>(count);
   const auto width = static_cast<size_t>(layout.dense);
+  const auto labels = static_cast<size_t>(layout.labels);
   DatasetBlock part;
   part.samples = count;
-  part.labels = block.labels.subspan(begin, n);
+  part.labels = block.labels.subspan(begin * labels, n * labels);
   if (layout.weighted) part.weights = block.weights.subspan(begin, n);
   part.dense = block.dense.subspan(begin * width, n * width);
   for (size_t f = 0; f < block.bags.size(); ++f) {
@@ -231,12 +232,12 @@ class DatasetWriter::Impl {
 
   void put_labels(const DatasetBlock& block) {
     if (layout_.label == LabelType::kFloat32) {
-      put(0, block.labels.data(), block.samples * 4);
+      put(0, block.labels.data(), block.samples * layout_.labels * 4);
       return;
     }
-    bytes_.resize(static_cast<size_t>(block.samples));
+    bytes_.resize(block.labels.size());
     for (size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<uint8_t>(block.labels[i]);
-    put(0, bytes_.data(), block.samples);
+    put(0, bytes_.data(), static_cast<int64_t>(bytes_.size()));
   }
 
   /// Returns the next feature's first column.
@@ -258,7 +259,8 @@ class DatasetWriter::Impl {
 
   void check_block(const DatasetBlock& block) const {
     const auto n = static_cast<size_t>(block.samples);
-    DLRM_CHECK(block.labels.size() == n && block.bags.size() == ids_.size(), "{}", path_);
+    DLRM_CHECK(block.labels.size() == n * static_cast<size_t>(layout_.labels), "{}", path_);
+    DLRM_CHECK(block.bags.size() == ids_.size(), "{}", path_);
     DLRM_CHECK(block.weights.size() == (layout_.weighted ? n : 0), "{}", path_);
     DLRM_CHECK(block.dense.size() == n * static_cast<size_t>(layout_.dense), "{}", path_);
     DLRM_CHECK(!direct_ || samples_ + block.samples <= layout_.samples, "{}", path_);

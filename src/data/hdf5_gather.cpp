@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -42,6 +43,11 @@ bool any_non_finite(const float* values, size_t count) {
   return (carried & 0x80000000u) != 0;
 }
 
+/// With several labels, NaN is one that is missing.
+bool is_label(float value, bool may_be_missing) {
+  return (value >= 0.0f && value <= 1.0f) || (may_be_missing && std::isnan(value));
+}
+
 bool is_weight(float value) { return value >= 0 && value <= std::numeric_limits<float>::max(); }
 
 }  // namespace
@@ -52,7 +58,7 @@ std::string Hdf5Source::record(const Place& place) const {
 }
 
 void Hdf5Source::gather_labels(const std::vector<Place>& places, Batch& batch) const {
-  batch.labels.resize(places.size());
+  batch.labels.resize(places.size() * std::max<size_t>(tasks_.size(), 1));
   if (dataset_.files().front()->label_type() == LabelType::kUint8) {
     gather_labels_as<uint8_t>(places, batch);
   } else {
@@ -62,25 +68,38 @@ void Hdf5Source::gather_labels(const std::vector<Place>& places, Batch& batch) c
 
 template <class Label>
 void Hdf5Source::gather_labels_as(const std::vector<Place>& places, Batch& batch) const {
+  const size_t b = places.size(), several = tasks_.size(), count = std::max<size_t>(several, 1);
+  const int64_t stride = static_cast<int64_t>(count * sizeof(Label));
   bool bad = false;
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (i + kAhead < places.size()) {
+  for (size_t i = 0; i < b; ++i) {
+    if (i + kAhead < b) {
       const Place& later = places[i + kAhead];
-      request(labels_[static_cast<size_t>(later.file)] +
-                  later.sample * static_cast<int64_t>(sizeof(Label)),
-              1);
+      request(labels_[static_cast<size_t>(later.file)] + later.sample * stride, stride);
     }
-    const auto label = static_cast<float>(
-        element<Label>(labels_[static_cast<size_t>(places[i].file)], places[i].sample));
-    batch.labels[i] = label;
-    bad |= !(label >= 0.0f && label <= 1.0f);
+    const std::byte* const labels =
+        labels_[static_cast<size_t>(places[i].file)] + places[i].sample * stride;
+    for (size_t l = 0; l < count; ++l) {
+      const auto label = static_cast<float>(element<Label>(labels, static_cast<int64_t>(l)));
+      batch.labels[l * b + i] = label;
+      bad |= !is_label(label, several > 0);
+    }
   }
-  if (!bad) return;
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (batch.labels[i] >= 0.0f && batch.labels[i] <= 1.0f) continue;
-    throw usage_error("{}: label {}; labels are 0, 1 or between", record(places[i]),
-                      batch.labels[i]);
+  if (bad) report_label(places, batch);
+}
+
+void Hdf5Source::report_label(const std::vector<Place>& places, const Batch& batch) const {
+  const size_t b = places.size();
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    const float label = batch.labels[i];
+    if (is_label(label, !tasks_.empty())) continue;
+    if (tasks_.empty()) {
+      throw usage_error("{}: label {}; labels are 0, 1 or between", record(places[i]), label);
+    }
+    throw usage_error("{}: label {} of task {}; labels are 0, 1 or between, or NaN if missing",
+                      record(places[i % b]), label, tasks_[i / b]);
   }
+  DLRM_CHECK(false, "no bad label found again");
+  __builtin_unreachable();
 }
 
 void Hdf5Source::gather_weights(const std::vector<Place>& places, Batch& batch) const {

@@ -19,6 +19,7 @@ Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& option
       plan_{dataset_.samples(), options.batch_size},
       order_(dataset_.samples(), options.shuffle, options.seed),
       verifier_(make_verifier(model)),
+      tasks_(model.task_names()),
       dense_width_(model.dense_features) {
   if (dataset_.samples() == 0)
     throw usage_error("{}: holds no samples", shown_paths(options_.paths));
@@ -26,6 +27,12 @@ Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& option
   if (first.dense_width() != model.dense_features) {
     throw usage_error("{}: /dense has {} numbers a sample, model.dense_features is {}",
                       first.path(), first.dense_width(), model.dense_features);
+  }
+  if (first.num_labels() != model.num_labels()) {
+    throw usage_error("{}: /label has {} label{} a sample, and the model {}: needs model.tasks{}",
+                      first.path(), first.num_labels(), first.num_labels() == 1 ? "" : "s",
+                      model.num_labels(),
+                      first.num_labels() == 1 ? " to be left out" : " with a task for each");
   }
   for (const auto& file : dataset_.files()) {
     labels_.push_back(file->labels());
@@ -184,7 +191,7 @@ void Hdf5Source::advise_samples(Range samples) const {
     const int64_t begin = std::max(samples.begin, starts[f]) - starts[f];
     const int64_t end = std::min(samples.end, starts[f + 1]) - starts[f];
     if (begin >= end) continue;
-    const int64_t label_bytes = bytes_of(dataset_.files()[f]->label_type());
+    const int64_t label_bytes = dataset_.files()[f]->label_bytes();
     advise(labels_[f], begin * label_bytes, end * label_bytes);
     advise(weights_[f], begin * 4, end * 4);
     advise(dense_[f], begin * dense_width_ * 4, end * dense_width_ * 4);

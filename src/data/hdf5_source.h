@@ -66,6 +66,7 @@ class Hdf5Source : public BatchSource {
   void gather_labels(const std::vector<Place>& places, Batch& batch) const;
   template <class Label>
   void gather_labels_as(const std::vector<Place>& places, Batch& batch) const;
+  [[noreturn]] void report_label(const std::vector<Place>& places, const Batch& batch) const;
   void gather_weights(const std::vector<Place>& places, Batch& batch) const;
   void gather_offsets(const std::vector<Place>& places, Batch& batch) const;
   void gather_ids(const std::vector<Place>& places, Batch& batch) const;
@@ -86,6 +87,7 @@ class Hdf5Source : public BatchSource {
   EpochOrder order_;
   BlockVerifier verifier_;
   std::vector<Column> columns_;
+  std::vector<std::string> tasks_;                          // one for each of several labels
   std::vector<const std::byte*> labels_, weights_, dense_;  // of each file
   int64_t dense_width_ = 0;
   mutable ScratchPool<Scratch> scratch_;

@@ -81,6 +81,7 @@ void visit(Stream& stream, DatasetStructure& structure) {
   stream(structure.samples);
   stream(structure.checksum_samples);
   visit_enum(stream, structure.label_type);
+  stream(structure.num_labels);
   visit(stream, structure.labels);
   visit_enum(stream, structure.weighted);
   visit(stream, structure.weights);

@@ -75,13 +75,19 @@ void StructureReader::read_samples() {
 }
 
 void StructureReader::read_labels() {
-  const hdf5::Dataset label = find("/label", 1);
+  const hdf5::Dataset label = find("/label");
+  const hdf5::Shape& shape = label.shape();
+  if (shape.empty() || shape.size() > 2 || (shape.size() == 2 && shape[1] == 0)) {
+    throw usage_error("{}: /label has shape {}; it must be [samples] or [samples, labels]", path_,
+                      shape_text(shape));
+  }
   const auto type = label.type();
   if (type != Type::kUint8 && type != Type::kFloat32) {
     throw usage_error("{}: /label must hold uint8 or float32", path_);
   }
   out_.label_type = type == Type::kUint8 ? LabelType::kUint8 : LabelType::kFloat32;
   check_one_each(label);
+  if (shape.size() == 2) out_.num_labels = shape[1];
   out_.labels = locate(label);
 }
 
@@ -171,13 +177,16 @@ void StructureReader::read_offsets(StoredFeature& feature, const std::string& gr
 }
 
 hdf5::Dataset StructureReader::find(const std::string& name, size_t dimensions) const {
+  hdf5::Dataset found = find(name);
+  if (found.shape().size() == dimensions) return found;
+  throw usage_error("{}: {} has {} dimensions, {} needed", path_, name, found.shape().size(),
+                    dimensions);
+}
+
+hdf5::Dataset StructureReader::find(const std::string& name) const {
   std::optional<hdf5::Dataset> found = file_.find_dataset(name);
   if (!found) throw usage_error("{}: there is no dataset {}", path_, name);
-  const hdf5::Shape& shape = found->shape();
-  if (shape.size() != dimensions) {
-    throw usage_error("{}: {} has {} dimensions, {} needed", path_, name, shape.size(), dimensions);
-  }
-  for (const int64_t length : shape) {
+  for (const int64_t length : found->shape()) {
     if (length < 0 || length > kLongestDimension) {
       throw usage_error("{}: {} is damaged", path_, name);
     }

@@ -25,7 +25,8 @@ class StructureReader {
 
   /// Throws unless the dataset has one element for each sample.
   void check_one_each(const hdf5::Dataset& dataset) const;
-  /// Returns the dataset `name`, which must exist and have `dimensions` dimensions.
+  /// Returns the dataset `name`, which must exist, and have `dimensions` dimensions if given.
+  hdf5::Dataset find(const std::string& name) const;
   hdf5::Dataset find(const std::string& name, size_t dimensions) const;
   /// Returns the place of a dataset and of its checksums. Throws if one is not contiguous in this
   /// file.

@@ -22,19 +22,22 @@ SyntheticSource::SyntheticSource(const RunConfig& config, Split split, int rank,
     : plan_{samples_of_split(config, split), config.train.global_batch_size},
       stream_(split == Split::kTrain ? 0 : 1),
       dense_key_(stream_key(config.data.synthetic.seed, "synthetic/dense")),
-      label_key_(stream_key(config.data.synthetic.seed, "synthetic/label")),
       alpha_(config.data.synthetic.alpha),
       dense_width_(config.model.dense_features),
       rank_(rank),
       world_(world),
       weighted_(config.model.weighted()) {
   if (plan_.samples < 1) throw usage_error("data.synthetic.samples must be at least 1");
+  const uint64_t seed = config.data.synthetic.seed;
+  for (const TaskConfig& task : config.model.tasks) {
+    label_keys_.push_back(stream_key(seed, "synthetic/label/" + task.name));
+  }
+  if (label_keys_.empty()) label_keys_.push_back(stream_key(seed, "synthetic/label"));
   for (const TableConfig& table : config.model.tables) {
     for (const FeatureConfig& feature : table.features) {
-      const uint64_t key = stream_key(config.data.synthetic.seed, "synthetic/ids/" + feature.name);
-      columns_.push_back(
-          {PowerLaw(table.rows, alpha_), key, feature.hotness, feature.weights,
-           stream_key(config.data.synthetic.seed, "synthetic/weights/" + feature.name)});
+      columns_.push_back({PowerLaw(table.rows, alpha_),
+                          stream_key(seed, "synthetic/ids/" + feature.name), feature.hotness,
+                          feature.weights, stream_key(seed, "synthetic/weights/" + feature.name)});
     }
   }
 }
@@ -45,8 +48,12 @@ void SyntheticSource::load(int64_t t, Batch& batch) const {
   const auto first = static_cast<uint64_t>(samples.begin);
   const auto n = static_cast<size_t>(b);
 
-  batch.labels.resize(n);
-  draw_uniform(label_key_, stream_, first, b, 2.0f, batch.labels.data());
+  batch.labels.resize(n * label_keys_.size());
+  float* labels = batch.labels.data();
+  for (const uint64_t key : label_keys_) {
+    draw_uniform(key, stream_, first, b, 2.0f, labels);
+    labels += b;
+  }
   for (float& label : batch.labels) label = label < 1.0f ? 0.0f : 1.0f;
   batch.dense.resize(n * static_cast<size_t>(dense_width_));
   draw_uniform(dense_key_, stream_, first * static_cast<uint64_t>(dense_width_), b * dense_width_,

@@ -8,8 +8,8 @@
 namespace dlrm {
 
 /// Samples generated on request: ids by PowerLaw, dense features U[0, 100), labels 0 or 1
-/// with equal chance, weights of ids U[0, 1). Sample i is the same in every epoch, on every rank,
-/// at every batch size.
+/// with equal chance, of several labels each on its own, weights of ids U[0, 1). Sample i is the
+/// same in every epoch, on every rank, at every batch size.
 class SyntheticSource : public BatchSource {
  public:
   SyntheticSource(const RunConfig& config, Split split, int rank, int world);
@@ -29,7 +29,8 @@ class SyntheticSource : public BatchSource {
 
   BatchPlan plan_;
   uint32_t stream_;  // differs between the splits
-  uint64_t dense_key_, label_key_;
+  uint64_t dense_key_;
+  std::vector<uint64_t> label_keys_;
   double alpha_;
   int64_t dense_width_;
   int rank_, world_;

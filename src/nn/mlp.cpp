@@ -23,7 +23,7 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
       fused_(ops.fuses_layers()),
       dropout_(hidden.dropout) {
   const bool keeps_gradients = ops.gradient_stream() != nullptr;
-  int64_t in = inputs, widest = 0;
+  int64_t in = inputs, widest[] = {0, 0};  // of the hidden layers that share a gradient
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t out = sizes[i];
     Layer layer;
@@ -65,13 +65,14 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
     if (keeps_gradients && is_hidden) {
       layer.gradient = Buffer(context.device, bytes, "activation gradients");
     }
+    if (is_hidden) widest[i % 2] = std::max(widest[i % 2], layer.stride);
     layers_.push_back(std::move(layer));
-    if (i > 0) widest = std::max(widest, matrix_stride(context.device, in));
     in = out;
   }
   if (keeps_gradients) return;
-  for (Buffer& b : shared_gradients_) {
-    b = Buffer(context.device, static_cast<size_t>(max_batch * widest) * size_of(compute),
+  for (size_t k = 0; k < 2; ++k) {
+    shared_gradients_[k] =
+        Buffer(context.device, static_cast<size_t>(max_batch * widest[k]) * size_of(compute),
                "activation gradients");
   }
 }
@@ -154,7 +155,7 @@ LayerBelow Mlp::below(const Layer& layer) const {
   return below;
 }
 
-void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
+void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress, Matrix added) {
   if (layers_.empty() && dx.data) ops_.convert(dy, dx);
   // The layer above has computed this layer's dz, and its dbias.
   bool is_dz = false, has_dbias = false;
@@ -173,6 +174,7 @@ void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
     gradients.dx =
         i > 0 ? Matrix(gradient_of(i - 1).data(), compute_, dy.rows, layer.x.cols, layer.x.stride)
               : dx;
+    if (i == 0) gradients.added = added;
     LayerBelow next;
     const bool drops = i > 0 && layers_[i - 1].kept.data();
     if (fused_ && i > 0 && !drops && layers_[i - 1].norm < 0) {

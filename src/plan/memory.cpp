@@ -72,15 +72,31 @@ double gpu_key_bytes(const ModelConfig& model) {
   return 4;
 }
 
+/// What follows the interaction: the layers of all towers.
+struct TowerLayers {
+  double outputs = 0;         // of all layers
+  double hidden_outputs = 0;  // of all layers but the last of each
+  size_t count = 0, hidden = 0;
+
+  explicit TowerLayers(const ModelConfig& model) {
+    for (const Tower& tower : model.towers()) {
+      outputs += sum_of(tower.layers);
+      hidden_outputs += sum_of(tower.layers) - real(tower.layers.back());
+      count += tower.layers.size();
+      hidden += tower.layers.size() - 1;
+    }
+  }
+};
+
 /// Padding of weight rows to 16 elements, in all arrays that dense_bytes counts for a parameter.
 double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
   const ModelConfig& model = config.model;
   const InteractionCost interaction = model.interaction_cost();
-  const double rows =
-      sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + sum_of(model.top_mlp);
+  const TowerLayers top(model);
+  const double rows = sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + top.outputs;
   const size_t norms = (model.layer_norm.bottom ? model.bottom_mlp.size() : 0) +
-                       (model.layer_norm.top ? model.top_mlp.size() : 0);
-  const double tensors = 2.0 * real(model.bottom_mlp.size() + model.top_mlp.size() + norms) +
+                       (model.layer_norm.top ? top.count : 0);
+  const double tensors = 2.0 * real(model.bottom_mlp.size() + top.count + norms) +
                          real(interaction.tensors) + (model.linear ? 2 : 0) + 1;
   return kPadding * (rows + tensors) * bytes_a_parameter;
 }
@@ -89,17 +105,15 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
 double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
   const ModelConfig& model = config.model;
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
-  const auto hidden = [](bool extra, const std::vector<int64_t>& sizes) {
-    return extra ? real(sizes.size()) : 0.0;
-  };
-  const double more = hidden(model.dropout.bottom > 0, model.bottom_mlp) +
-                      hidden(model.dropout.top > 0, model.top_mlp) +
-                      hidden(model.layer_norm.bottom, model.bottom_mlp) +
-                      hidden(model.layer_norm.top, model.top_mlp);
-  const double buffers = 2.0 * real(model.bottom_mlp.size() + model.top_mlp.size()) + more +
-                         real(model.interaction_cost().tensors) + 8;
-  const double masks = (sum_of(model.bottom_mlp) + sum_of(model.top_mlp)) / 8 +
-                       16.0 * real(model.bottom_mlp.size() + model.top_mlp.size());
+  const TowerLayers top(model);
+  const size_t layers = model.bottom_mlp.size() + top.count;
+  const auto hidden = [](bool extra, size_t count) { return extra ? real(count) : 0.0; };
+  const double more = hidden(model.dropout.bottom > 0, model.bottom_mlp.size()) +
+                      hidden(model.dropout.top > 0, top.count) +
+                      hidden(model.layer_norm.bottom, model.bottom_mlp.size()) +
+                      hidden(model.layer_norm.top, top.count);
+  const double buffers = 2.0 * real(layers) + more + real(model.interaction_cost().tensors) + 8;
+  const double masks = (sum_of(model.bottom_mlp) + top.outputs) / 8 + 16.0 * real(layers);
   return real(local_batch) * (kPadding * buffers * element + masks);
 }
 
@@ -148,7 +162,7 @@ double widened_bytes(const RunConfig& config, int64_t local_batch) {
     }
   };
   add_layers(model.dense_features, model.bottom_mlp);
-  add_layers(model.interaction_width(), model.top_mlp);
+  for (const Tower& tower : model.towers()) add_layers(model.interaction_width(), tower.layers);
   const int64_t vectors = local_batch * widest;
   return 4.0 * real(2 * vectors + std::max(vectors, largest));
 }
@@ -162,16 +176,14 @@ double hidden_outputs(const std::vector<int64_t>& sizes) {
 double hidden_extra(const ModelConfig& model) {
   const int bottom = (model.dropout.bottom > 0 ? 1 : 0) + (model.layer_norm.bottom ? 1 : 0);
   const int top = (model.dropout.top > 0 ? 1 : 0) + (model.layer_norm.top ? 1 : 0);
-  return bottom * hidden_outputs(model.bottom_mlp) + top * hidden_outputs(model.top_mlp);
+  return bottom * hidden_outputs(model.bottom_mlp) + top * TowerLayers(model).hidden_outputs;
 }
 
 /// Bytes of the statistics of layer norms, per sample: two numbers a layer.
 double norm_statistics(const ModelConfig& model) {
-  const auto layers = [](bool norms, const std::vector<int64_t>& sizes) {
-    return norms && !sizes.empty() ? real(static_cast<int64_t>(sizes.size()) - 1) : 0.0;
-  };
-  return 8 * (layers(model.layer_norm.bottom, model.bottom_mlp) +
-              layers(model.layer_norm.top, model.top_mlp));
+  const size_t bottom = model.bottom_mlp.empty() ? 0 : model.bottom_mlp.size() - 1;
+  return 8.0 * ((model.layer_norm.bottom ? real(bottom) : 0.0) +
+                (model.layer_norm.top ? real(TowerLayers(model).hidden) : 0.0));
 }
 
 }  // namespace
@@ -217,16 +229,16 @@ double dense_bytes(const RunConfig& config) {
 
 double activation_bytes(const RunConfig& config, int64_t local_batch) {
   const ModelConfig& model = config.model;
+  const TowerLayers top(model);
   const double elements = real(model.dense_features) + sum_of(model.bottom_mlp) +
                           real(model.interaction_width() + model.interaction_cost().kept) +
-                          sum_of(model.top_mlp);
+                          top.outputs;
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
   const bool keeps_inputs = needs_input(model.activation);
-  const double inputs =
-      keeps_inputs ? sum_of(model.bottom_mlp) + sum_of(model.top_mlp) - model.top_mlp.back() : 0;
-  const double bytes =
-      real(local_batch) *
-      ((2.0 * elements + inputs + hidden_extra(model)) * element + norm_statistics(model));
+  const double inputs = keeps_inputs ? sum_of(model.bottom_mlp) + top.hidden_outputs : 0;
+  const double shared_logit = model.linear && !model.tasks.empty() ? 1 : 0;
+  const double numbers = 2.0 * elements + inputs + hidden_extra(model) + shared_logit;
+  const double bytes = real(local_batch) * (numbers * element + norm_statistics(model));
   if (plans_for_gpu(config)) return bytes + gpu_activation_extra(config, local_batch);
   const bool widens = config.train.precision == Precision::kBf16;
   return widens ? bytes + widened_bytes(config, local_batch) : bytes;
@@ -345,9 +357,10 @@ double returned_list_bytes(const RunConfig& config, const TableConfig& table, Ra
 double input_bytes(const RunConfig& config, int64_t local_batch) {
   if (plans_for_gpu(config)) {
     return (in_flight(config) + 1) * real(local_batch) * 4.0 *
-           real(config.model.dense_features + 2);
+           real(config.model.dense_features + config.model.num_labels() + 1);
   }
-  double sample = 4.0 * real(config.model.dense_features) + 8.0;  // with label and weight
+  double sample =  // with labels and a weight
+      4.0 * real(config.model.dense_features + config.model.num_labels() + 1);
   for (const TableConfig& table : config.model.tables) {
     sample += 8.0 * (hotness_of(table) + real(table.features.size()));
     if (config.model.weighted()) sample += 4.0 * hotness_of(table);

@@ -75,10 +75,12 @@ std::vector<Batcher::Request> Batcher::next() {
 void Batcher::answer(std::vector<Request>& requests) {
   Samples all = std::move(requests[0].samples);
   const int64_t first = all.size;
+  const auto predicting = model();
+  const auto labels = static_cast<std::ptrdiff_t>(predicting->inputs().labels());
   for (size_t i = 1; i < requests.size(); ++i) all.append(requests[i].samples);
-  std::vector<float> probabilities(static_cast<size_t>(all.size));
+  std::vector<float> probabilities(static_cast<size_t>(all.size * labels));
   try {
-    model()->predict(all, probabilities);
+    predicting->predict(all, probabilities);
   } catch (...) {
     for (Request& request : requests) request.done({}, std::current_exception());
     return;
@@ -86,7 +88,7 @@ void Batcher::answer(std::vector<Request>& requests) {
   counters_.add_batch(all.size);
   auto next = probabilities.begin();
   for (size_t i = 0; i < requests.size(); ++i) {
-    const auto end = next + (i == 0 ? first : requests[i].samples.size);
+    const auto end = next + labels * (i == 0 ? first : requests[i].samples.size);
     requests[i].done({next, end}, nullptr);
     next = end;
   }

@@ -27,8 +27,8 @@ class Batcher {
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  /// The probabilities of `samples`. Waits for them. Rethrows what the model throws. Any thread may
-  /// call it.
+  /// The probabilities of `samples` [size, labels]. Waits for them. Rethrows what the model throws.
+  /// Any thread may call it.
   std::vector<float> predict(Samples samples);
   /// The probabilities, or the error that the model threw.
   using Done = std::function<void(std::vector<float>, std::exception_ptr)>;

@@ -19,7 +19,7 @@ namespace dlrm::serve {
 /// Throws usage_error if the body is not of this form, or does not fit the model.
 Samples read_binary_samples(std::string_view body, const Inputs& inputs);
 
-/// The answer to such a body: float32 [b].
+/// The answer to such a body: float32 [b], with several labels [b, labels].
 std::string binary_probabilities(View<const float> probabilities);
 
 }  // namespace dlrm::serve

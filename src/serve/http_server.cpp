@@ -56,22 +56,41 @@ std::string model_text(const TrainedModel& model) {
                             json_text(feature.name), feature.rows,
                             feature.weighted ? ", \"weights\": true" : "");
   }
+  std::string tasks;
+  for (const std::string& task : inputs.tasks) {
+    tasks += fmt::format("{}{}", tasks.empty() ? ", \"tasks\": [" : ", ", json_text(task));
+  }
+  if (!tasks.empty()) tasks += "]";
   return fmt::format(
-      "{{\"checkpoint\": {}, \"step\": {}, \"dense_features\": {}, \"features\": [{}]}}\n",
-      json_text(model.checkpoint()), model.step(), inputs.dense, features);
+      "{{\"checkpoint\": {}, \"step\": {}, \"dense_features\": {}, \"features\": [{}]{}}}\n",
+      json_text(model.checkpoint()), model.step(), inputs.dense, features, tasks);
 }
 
-std::string json_answer(const std::vector<float>& probabilities) {
-  return fmt::format("{{\"probabilities\": [{}]}}\n", fmt::join(probabilities, ", "));
+/// One list, or that of each of several labels by name.
+std::string json_answer(const std::vector<float>& probabilities, const Inputs& inputs) {
+  if (inputs.tasks.empty()) {
+    return fmt::format("{{\"probabilities\": [{}]}}\n", fmt::join(probabilities, ", "));
+  }
+  std::string lists;
+  for (size_t label = 0; label < inputs.labels(); ++label) {
+    std::vector<float> own;
+    for (size_t k = label; k < probabilities.size(); k += inputs.labels()) {
+      own.push_back(probabilities[k]);
+    }
+    lists += fmt::format("{}{}: [{}]", lists.empty() ? "" : ", ", json_text(inputs.tasks[label]),
+                         fmt::join(own, ", "));
+  }
+  return fmt::format("{{\"probabilities\": {{{}}}}}\n", lists);
 }
 
-HttpAnswer answer_of(const std::vector<float>& probabilities, bool binary) {
-  for (size_t i = 0; i < probabilities.size(); ++i) {
-    if (std::isfinite(probabilities[i])) continue;
-    return refusal(400, fmt::format("samples[{}]: the model's output is not finite", i));
+HttpAnswer answer_of(const std::vector<float>& probabilities, bool binary, const Inputs& inputs) {
+  for (size_t k = 0; k < probabilities.size(); ++k) {
+    if (std::isfinite(probabilities[k])) continue;
+    return refusal(
+        400, fmt::format("samples[{}]: the model's output is not finite", k / inputs.labels()));
   }
   if (binary) return {200, kBinary, binary_probabilities(probabilities)};
-  return {200, kJson, json_answer(probabilities)};
+  return {200, kJson, json_answer(probabilities, inputs)};
 }
 
 }  // namespace
@@ -138,10 +157,11 @@ class HttpServer::Impl {
       return finish(failed(std::current_exception()));
     }
     request.body = {};
-    batcher_.predict(std::move(samples), [finish, binary](const std::vector<float>& probabilities,
-                                                          const std::exception_ptr& error) {
-      finish(error ? failed(error) : answer_of(probabilities, binary));
-    });
+    batcher_.predict(std::move(samples),
+                     [this, finish, binary](const std::vector<float>& probabilities,
+                                            const std::exception_ptr& error) {
+                       finish(error ? failed(error) : answer_of(probabilities, binary, inputs_));
+                     });
   }
 
   Batcher& batcher_;

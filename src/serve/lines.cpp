@@ -44,6 +44,17 @@ void parse(const std::vector<LineReader::Line>& lines, const Inputs& inputs, Par
   }
 }
 
+/// The probability of a sample, or those of several labels by name.
+std::string text_of(View<const float> p, const Inputs& inputs) {
+  if (inputs.tasks.empty()) return fmt::format("{}", p[0]);
+  std::string text;
+  for (size_t label = 0; label < p.size(); ++label) {
+    text +=
+        fmt::format("{}{}: {}", text.empty() ? "" : ", ", json_text(inputs.tasks[label]), p[label]);
+  }
+  return "{" + text + "}";
+}
+
 }  // namespace
 
 LineReader::LineReader(int file, size_t longest) : file_(file), longest_(longest) {}
@@ -101,15 +112,20 @@ void predict_lines(TrainedModel& model, int64_t batch_size, int in, int out) {
     const auto& lines = reader.next(static_cast<size_t>(batch_size));
     if (lines.empty()) return;
     parse(lines, model.inputs(), parsed);
-    probabilities.resize(static_cast<size_t>(parsed.samples.size));
+    const size_t labels = model.inputs().labels();
+    probabilities.resize(static_cast<size_t>(parsed.samples.size) * labels);
     model.predict(parsed.samples, probabilities);
     std::string answers;
-    auto next = probabilities.begin();
+    View<const float> rest = probabilities;
     for (std::string& error : parsed.errors) {
-      const float p = error.empty() ? *next++ : 0;
-      if (!std::isfinite(p)) error = "the model's output is not finite";
-      answers += error.empty() ? fmt::format("{{\"probability\": {}}}\n", p)
-                               : fmt::format("{{\"error\": {}}}\n", json_text(error));
+      const View<const float> p = rest.first(error.empty() ? labels : 0);
+      rest = rest.subspan(p.size());
+      for (const float value : p) {
+        if (!std::isfinite(value)) error = "the model's output is not finite";
+      }
+      answers += error.empty()
+                     ? fmt::format("{{\"probability\": {}}}\n", text_of(p, model.inputs()))
+                     : fmt::format("{{\"error\": {}}}\n", json_text(error));
     }
     write_all(out, answers);
   }

@@ -38,9 +38,10 @@ class LineReader {
   std::vector<Line> lines_;
 };
 
-/// Answers each line of `in`, a sample in JSON, by a line on `out`: {"probability": p}, or
-/// {"error": "..."} if the line is bad. Lines that have arrived together are predicted together, at
-/// most `batch_size` at once. Returns at the end of `in`. Throws run_error if `out` fails.
+/// Answers each line of `in`, a sample in JSON, by a line on `out`: {"probability": p},
+/// with several labels {"probability": {"click": p, ...}}, or {"error": "..."} if the line is bad.
+/// Lines that have arrived together are predicted together, at most `batch_size` at once. Returns
+/// at the end of `in`. Throws run_error if `out` fails.
 void predict_lines(TrainedModel& model, int64_t batch_size, int in, int out);
 
 }  // namespace dlrm::serve

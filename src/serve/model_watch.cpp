@@ -97,8 +97,9 @@ void Reloader::look() {
     if (!find_checkpoint(*comm, folder)) throw usage_error("{}: was removed", folder);
     auto model = std::make_shared<TrainedModel>(folder, options_);
     if (model->inputs() != batcher_.model()->inputs()) {
-      throw usage_error("{}: its features are not those of the model in use; start again to use it",
-                        folder);
+      throw usage_error(
+          "{}: its features or tasks are not those of the model in use; start again to use it",
+          folder);
     }
     batcher_.use(model);
     counters_.add_reload(true);

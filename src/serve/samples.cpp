@@ -5,6 +5,7 @@ namespace dlrm::serve {
 Inputs inputs_of(const ModelConfig& model) {
   Inputs inputs;
   inputs.dense = model.dense_features;
+  inputs.tasks = model.task_names();
   inputs.weighted = model.weighted();
   for (const TableConfig& table : model.tables) {
     if (table.is_linear) continue;

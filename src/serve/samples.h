@@ -8,7 +8,7 @@
 
 namespace dlrm::serve {
 
-/// What a sample of a model consists of.
+/// What a sample of a model consists of, and what is predicted of it.
 struct Inputs {
   struct Feature {
     std::string name;
@@ -20,6 +20,9 @@ struct Inputs {
   std::vector<Feature> features;  ///< a bag of ids each; table by table, in the config's order
   bool weighted = false;          ///< a feature has weights
   std::unordered_map<std::string, int64_t> number;  ///< of a feature, by its name
+  std::vector<std::string> tasks;                   ///< the labels, if there are several
+
+  size_t labels() const { return tasks.empty() ? 1 : tasks.size(); }
 
   bool operator==(const Inputs&) const = default;
 };

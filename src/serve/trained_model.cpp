@@ -44,7 +44,8 @@ class TrainedModel::Impl {
         ops_(make_cpu_ops(*device_, *stream_, options.threads)),
         tables_(*device_, *ops_, config.model, options.tables, options.batch_size),
         model_(context_, *ops_, config),
-        dense_features_(config.model.dense_features) {
+        dense_features_(config.model.dense_features),
+        labels_(static_cast<size_t>(config.model.num_labels())) {
     tables_.hold_rows(comm, checkpoint);
     std::vector<TensorShard> shards = tables_.shards();
     for (TensorShard& shard : model_.parameters().shards(true)) {
@@ -68,11 +69,20 @@ class TrainedModel::Impl {
       model_.interact(e, none);
       model_.top(none);
       model_.start_probabilities();
-      model_.finish_probabilities(p.subspan(at(first), at(count)), none);
+      finish(p.subspan(at(first) * labels_, at(count) * labels_), at(count));
     }
   }
 
  private:
+  /// p [count, labels]: sample by sample, while the model has label by label.
+  void finish(View<float> p, size_t count) {
+    const Progress none = [] {};
+    if (labels_ == 1) return model_.finish_probabilities(p, none);
+    by_label_.resize(p.size());
+    model_.finish_probabilities(by_label_, none);
+    for (size_t k = 0; k < p.size(); ++k) p[k] = by_label_[k % labels_ * count + k / labels_];
+  }
+
   const int64_t batch_size_;
   std::shared_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
@@ -84,6 +94,8 @@ class TrainedModel::Impl {
   Tables tables_;
   Model model_;
   const int64_t dense_features_;
+  const size_t labels_;
+  std::vector<float> by_label_;
 };
 
 TrainedModel::TrainedModel(const std::string& checkpoint, const LoadOptions& options)
@@ -101,8 +113,8 @@ TrainedModel::~TrainedModel() = default;
 int64_t TrainedModel::table_bytes() const { return impl_->table_bytes(); }
 
 void TrainedModel::predict(const Samples& samples, View<float> p) {
-  DLRM_CHECK(p.size() == static_cast<size_t>(samples.size), "{} places for {} samples", p.size(),
-             samples.size);
+  DLRM_CHECK(p.size() == static_cast<size_t>(samples.size) * inputs_.labels(),
+             "{} places for {} samples", p.size(), samples.size);
   impl_->predict(samples, p);
 }
 

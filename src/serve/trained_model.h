@@ -36,8 +36,8 @@ class TrainedModel {
   int64_t step() const { return step_; }  ///< steps that the model was trained for
   int64_t table_bytes() const;            ///< memory of all tables, mapped ones apart
 
-  /// The probability of each sample. p [samples.size]. One thread at a time may call it. Throws
-  /// run_error if a mapped file can no longer be read.
+  /// The probability of each sample. p [samples.size, labels]. One thread at a time may call it.
+  /// Throws run_error if a mapped file can no longer be read.
   void predict(const Samples& samples, View<float> p);
 
  private:

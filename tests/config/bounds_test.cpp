@@ -21,6 +21,7 @@ model:
   bottom_mlp: [4]
   top_mlp: [1]
   tables: [{name: t, rows: 1, features: [{name: t}]}]
+  tasks: [{name: a}, {name: b}]
 data: {source: synthetic}
 train: {global_batch_size: 1}
 )";

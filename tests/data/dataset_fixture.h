@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -31,14 +32,16 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// A small dataset whose values identify their sample: sample i has label i mod 2, dense {i, -i,
-/// ...}, weight i/2 if it has weights, id i mod rows in `one` (hotness 1, int32), i·3+k mod rows in
-/// `three` (hotness 3, int64), and bags of i mod 4 ids i+k mod rows in `bags` (offsets, int32).
+/// A small dataset whose values identify their sample: sample i has label i mod 2 (and others, see
+/// label_of), dense {i, -i, ...}, weight i/2 if it has weights, id i mod rows in `one` (hotness 1,
+/// int32), i·3+k mod rows in `three` (hotness 3, int64), and bags of i mod 4 ids i+k mod rows in
+/// `bags` (offsets, int32).
 struct SmallDataset {
   int64_t first = 0;  // number of the first sample
   int64_t samples = 10;
   int64_t dense = 2;
   LabelType label = LabelType::kUint8;
+  int64_t labels = 1;  // of a sample
   bool weighted = false;
   bool id_weights = false;  // of the ids of `three` and `bags`: that of sample i is i + k/4
   int64_t rows_one = 50, rows_three = 70, rows_bags = 30;
@@ -47,6 +50,7 @@ struct SmallDataset {
     DatasetLayout layout;
     layout.dense = dense;
     layout.label = label;
+    layout.labels = labels;
     layout.weighted = weighted;
     layout.features = {{"one", 1, rows_one, IdType::kInt32},
                        {"three", 3, rows_three, IdType::kInt64, -1, id_weights},
@@ -54,6 +58,11 @@ struct SmallDataset {
     return layout;
   }
 
+  /// Label l of sample i. Every third one is missing, unless it is the first or a whole number.
+  float label_of(int64_t i, int64_t l) const {
+    const bool missing = l > 0 && label == LabelType::kFloat32 && (i + l) % 3 == 0;
+    return missing ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>((i + l) % 2);
+  }
   static float id_weight(int64_t sample, int64_t k) {
     return static_cast<float>(sample) + static_cast<float>(k) / 4;
   }
@@ -67,11 +76,11 @@ struct SmallDataset {
   }
 
   void append(DatasetWriter& writer, int64_t begin, int64_t end) const {
-    std::vector<float> labels, numbers, weights, of_three, of_bags;
+    std::vector<float> all_labels, numbers, weights, of_three, of_bags;
     std::vector<int32_t> one, bags, lengths;
     std::vector<int64_t> three;
     for (int64_t i = first + begin; i < first + end; ++i) {
-      labels.push_back(static_cast<float>(i % 2));
+      for (int64_t l = 0; l < labels; ++l) all_labels.push_back(label_of(i, l));
       if (weighted) weights.push_back(static_cast<float>(i) / 2);
       for (int64_t c = 0; c < dense; ++c) {
         numbers.push_back(static_cast<float>(c % 2 == 0 ? i : -i));
@@ -85,7 +94,7 @@ struct SmallDataset {
     }
     DatasetBlock data;
     data.samples = end - begin;
-    data.labels = labels;
+    data.labels = all_labels;
     data.weights = weights;
     data.dense = numbers;
     data.bags.resize(3);
@@ -113,6 +122,9 @@ struct SmallDataset {
     table("bags", rows_bags, 2);
     table("one", rows_one, 1);
     table("three", rows_three, 3);
+    for (int64_t l = 0; labels > 1 && l < labels; ++l) {
+      config.model.tasks.push_back({"task" + std::to_string(l), 1, {1}});
+    }
     config.data.train = {path};
     config.train.global_batch_size = batch;
     return config;

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -58,6 +59,34 @@ TEST_F(IdWeights, FollowTheirIdsInAnyOrderOnAnyRank) {
         for (int64_t t = 0; t < source->plan().batches_per_epoch(); ++t) {
           source->load(t, batch);
           expect_own_weights(batch);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(IdWeights, StandBesideSeveralLabels) {
+  data_.labels = 2;
+  data_.label = LabelType::kFloat32;
+  data_.write(folder_ / "tasks.h5");
+  const RunConfig config = data_.config(folder_ / "tasks.h5", 16);
+  for (const int world : {1, 3}) {
+    Batch batch;
+    for (int rank = 0; rank < world; ++rank) {
+      const auto source = make_batch_source(config, Split::kTrain, rank, world);
+      for (int64_t t = 0; t < source->plan().batches_per_epoch(); ++t) {
+        source->load(t, batch);
+        expect_own_weights(batch);
+        const auto b = static_cast<size_t>(batch.size());
+        ASSERT_EQ(batch.labels.size(), 2 * b);
+        for (size_t k = 0; k < 2 * b; ++k) {
+          const auto sample = static_cast<int64_t>(batch.dense[2 * (k % b)]);
+          const float label = data_.label_of(sample, static_cast<int64_t>(k / b));
+          if (std::isnan(label)) {
+            EXPECT_TRUE(std::isnan(batch.labels[k]));
+          } else {
+            EXPECT_EQ(batch.labels[k], label);
+          }
         }
       }
     }

@@ -86,6 +86,19 @@ TEST_F(ReadMetadata, OfTheRootMustBeRight) {
   }
 }
 
+TEST_F(ReadMetadata, OfLabelsTellsTheirNumber) {
+  EXPECT_EQ(read().num_labels, 1);
+  for (const int64_t labels : {1, 3}) {
+    const auto several = [&](auto& m) { m.columns.at("/label").shape = {10, labels}; };
+    EXPECT_EQ(read(several).num_labels, labels);
+  }
+  for (const auto& [shape, shown] :
+       {std::pair(hdf5::Shape{10, 0}, "[10, 0]"), {{10, 1, 1}, "[10, 1, 1]"}, {{}, "[]"}}) {
+    expect(fmt::format("/label has shape {}; it must be [samples] or [samples, labels]", shown),
+           [&](auto& m) { m.columns.at("/label").shape = shape; });
+  }
+}
+
 TEST_F(ReadMetadata, OfColumnsMustBeRight) {
   const auto type = [&](const std::string& name, Type wrong, const std::string& right) {
     expect(name + " must hold " + right, [&](auto& m) { m.columns.at(name).type = wrong; });
@@ -102,6 +115,7 @@ TEST_F(ReadMetadata, OfColumnsMustBeRight) {
     expect(name + " " + text, [&](auto& m) { m.columns.at(name).shape = wrong; });
   };
   for (const auto& [name, column] : Metadata().columns) {
+    if (name == "/label") continue;
     const size_t needed = column.shape.size();
     const hdf5::Shape other = needed == 1 ? hdf5::Shape{10, 1} : hdf5::Shape{10};
     shape(name, other, fmt::format("has {} dimensions, {} needed", other.size(), needed));

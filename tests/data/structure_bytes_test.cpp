@@ -14,6 +14,7 @@ DatasetStructure structure() {
   DatasetStructure s;
   s.samples = 3;
   s.checksum_samples = 2;
+  s.num_labels = 3;
   s.labels = {2048, 4096};
   s.weighted = true;
   s.weights = {2400, 4160};
@@ -66,6 +67,8 @@ TEST(StructureBytes, AreRefusedIfNoFileHasSuchNumbers) {
       [](auto& s) { s.samples = kMost; },
       [](auto& s) { s.samples = -1; },
       [](auto& s) { s.samples = 4; },  // of `two` there are ids for 3
+      [](auto& s) { s.num_labels = 0; },
+      [](auto& s) { s.num_labels = kMost; },
       [](auto& s) { s.checksum_samples = kMost; },
       [](auto& s) { s.checksum_samples = -2; },
       [](auto& s) { s.dense_width = -1; },

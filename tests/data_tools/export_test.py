@@ -24,7 +24,7 @@ import trained_model  # noqa: E402
 FEATURES = {"tiny": (3, 1, False), "left": (50, 1, False), "right": (50, 4, True), "mean": (40, 3, True),
             "two_0": (7, 2, False), "two_1": (7, 2, False)}
 
-WEIGHTED = ["right", "two_0", "two_1"]  # whose ids have weights in the data, and in the model "weighted"
+WEIGHTED = ["right", "two_0", "two_1"]  # whose ids have weights in the data, and in some models
 
 CONFIG = """
 model:
@@ -44,6 +44,12 @@ output: {directory: run}
 """
 
 NO_DENSE = ["model.dense_features=0", "model.bottom_mlp=[]", "data.train=bags.h5", "data.test=bags.h5"]
+# The module of PyTorch has logits, ONNX has outputs, and predictions have columns by these names.
+TASK_NAMES = ("click", "buy")
+TASKS = ["model.tasks=[{name: click}, {name: buy, weight: 0.5, tower: [8, 4, 1]}]", "data.train=labels.h5",
+         "data.test=labels.h5"]
+WEIGHTS = ["model.tables.shared.features=[{name: left}, {name: right, hotness: 4, weights: true}]",
+           "model.tables.two.weights=true"]
 # Every interaction with its options, and every activation.
 MODELS = {
     "dot": [],
@@ -55,9 +61,11 @@ MODELS = {
     "pooled": ["model.interaction={type: concat, order: dense_last, average_pool: 13}", "model.activation=tanh"],
     "regularised": ["model.layer_norm={bottom: true, top: true}", "model.dropout={bottom: 0.1, top: 0.2}",
                     "model.bottom_mlp=[9, 8, 6]", "model.top_mlp=[12, 7, 1]", "model.activation=gelu"],
+    "tasks": TASKS,
+    "normed_tasks": TASKS + ["model.layer_norm.top=true", "model.activation=silu", "model.interaction=cross"],
     "linear": ["model.linear=true", "model.interaction=fm"],
-    "weighted": ["model.tables.shared.features=[{name: left}, {name: right, hotness: 4, weights: true}]",
-                 "model.tables.two.weights=true"],
+    "weighted": WEIGHTS,
+    "weighted_wide_tasks": TASKS + WEIGHTS + ["model.linear=true", "model.interaction=fm"],
     "no_dense": NO_DENSE,
     "no_dense_linear": NO_DENSE + ["model.linear=true", "model.interaction=concat", "model.tables.mean.dtype=bf16"],
     "no_dense_pooled": NO_DENSE + ["model.interaction={type: concat, average_pool: 13}"],
@@ -65,12 +73,13 @@ MODELS = {
 }
 
 
-def make_data(path, width=5):
+def make_data(path, width=5, tasks=False):
     rng = np.random.default_rng(3)
     bags = {}
     with h5py.File(path, "w") as file:
         file.attrs["format"], file.attrs["version"], file.attrs["samples"] = "dlrm-dataset", 1, SAMPLES
-        file["label"] = rng.integers(0, 2, SAMPLES).astype(np.uint8)
+        label = rng.integers(0, 2, SAMPLES).astype(np.uint8)
+        file["label"] = np.stack([label, np.where(label == 1, 1, np.nan)], 1).astype(np.float32) if tasks else label
         file["dense"] = rng.normal(size=(SAMPLES, 5)).astype(np.float32)[:, :width]
         for name, (rows, hotness, varies) in FEATURES.items():
             lengths = rng.integers(0, hotness + 1, SAMPLES) if varies else np.full(SAMPLES, hotness)
@@ -119,6 +128,7 @@ class Exports(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.dense, cls.bags, cls.weights = make_data(cls.path("data.h5"))
         make_data(cls.path("bags.h5"), 0)
+        make_data(cls.path("labels.h5"), tasks=True)
         with open(cls.path("config.yaml"), "w", encoding="utf-8") as file:
             file.write(CONFIG)
         cls.expected = {}
@@ -128,7 +138,8 @@ class Exports(unittest.TestCase):
             run(PROGRAM, "config.yaml", *sets, cwd=cls.folder.name)
             run(PROGRAM, "config.yaml", *sets, "--predict", f"{name}.h5", cwd=cls.folder.name)
             with h5py.File(cls.path(f"{name}.h5")) as file:
-                cls.expected[name] = file["probability"][()]
+                cls.expected[name] = ({task: file[f"probability_{task}"][()] for task in TASK_NAMES}
+                                      if "tasks" in name else file["probability"][()])
 
     @classmethod
     def tearDownClass(cls):
@@ -147,16 +158,21 @@ class Exports(unittest.TestCase):
         return self.dense[:, :0] if name.startswith("no_dense") else self.dense
 
     def bags_of(self, name):
-        if name != "weighted":
+        if not name.startswith("weighted"):
             return self.bags
         bags = {feature: (*self.bags[feature], weights) for feature, weights in self.weights.items()}
         bags["two_0"] = (self.bags["two_0"][0].reshape(-1, 2), self.weights["two_0"].reshape(-1, 2))
         return {**self.bags, **bags}
 
     def assert_close(self, name, probabilities):
-        self.assertEqual(probabilities.shape, (SAMPLES,))
-        self.assertLess(np.abs(probabilities - self.expected[name]).max(), 1e-6)
-        self.assertGreater(np.ptp(self.expected[name]), 0.05)
+        expected = self.expected[name]
+        if not isinstance(expected, dict):
+            probabilities, expected = {"": probabilities}, {"": expected}
+        self.assertEqual(list(probabilities), list(expected))
+        for task, values in expected.items():
+            self.assertEqual(probabilities[task].shape, (SAMPLES,))
+            self.assertLess(np.abs(probabilities[task] - values).max(), 1e-6)
+            self.assertGreater(np.ptp(values), 0.02)
 
     def test_numpy(self):
         for name in MODELS:
@@ -187,7 +203,10 @@ class Exports(unittest.TestCase):
                 spec.loader.exec_module(module)
                 model = module.Model.load(self.path(name + ".pt"))
                 with torch.no_grad():
-                    self.assert_close(name, model(torch.from_numpy(self.dense_of(name)), bags).sigmoid().numpy())
+                    logits = model(torch.from_numpy(self.dense_of(name)), bags)
+                probabilities = ({task: z.sigmoid().numpy() for task, z in logits.items()}
+                                 if isinstance(logits, dict) else logits.sigmoid().numpy())
+                self.assert_close(name, probabilities)
 
     @unittest.skipUnless(has("onnx") and has("onnxruntime"), "onnx and onnxruntime are not installed")
     def test_onnx(self):
@@ -199,11 +218,14 @@ class Exports(unittest.TestCase):
                 os.mkdir(self.path("onnx_" + name))
                 path = self.export(name, "onnx", f"onnx_{name}/m.onnx")
                 session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-                if name == "weighted":
+                if name.startswith("weighted"):
                     for feature, weights in self.weights.items():
                         bags[f"weights_of_{feature}"] = padded((weights, self.bags[feature][1]), 0)
                 inputs = bags if name.startswith("no_dense") else {"dense": self.dense, **bags}
-                self.assert_close(name, session.run(["probability"], inputs)[0])
+                names = [output.name for output in session.get_outputs()]
+                found = dict(zip(names, session.run(names, inputs)))
+                self.assert_close(name, found["probability"] if len(found) == 1 else
+                                  {task: found[f"probability_{task}"] for task in TASK_NAMES})
                 self.assertEqual(sorted(os.listdir(os.path.dirname(path))), ["m.onnx", "m.onnx.data"])
 
     def test_imported_arrays_train_on(self):

@@ -204,6 +204,7 @@ class Refused(Importing):
         for schema, expected in (
                 ("label: [", "is not YAML"), ("{dense: [a]}", "label: is missing"), ("{label: z}", "no column z"),
                 ("{label: y, dence: []}", "dence: is unknown"), ("{label: y, weight: [a]}", "weight: is not a mapping"),
+                ("{label: [y, a]}", "label: is a list, and an import has one label"),
                 ("{label: y, weight: z}", "no column z"), ("{label: y, weight: {fill: 1}}", "names no `column`"),
                 ("{label: y, weight: {column: a, fill: -1}}", "weight.fill: -1 is less than 0"),
                 ("{label: y, sparse: [{column: a, hash: 0}]}", "sparse[0].hash: 0 is not a whole number from 1"),

@@ -104,6 +104,30 @@ TEST_F(Inspected, WeightsAreDescribed) {
               HasSubstr("\nweight    min 0.25         max 4            mean 1.5\n"));
 }
 
+TEST_F(Inspected, EachOfSeveralLabelsIsDescribed) {
+  DatasetLayout made;
+  made.label = LabelType::kFloat32;
+  made.labels = 2;
+  const auto write_labels = [&](const std::vector<float>& labels) {
+    DatasetWriter writer(path("a.h5"), made);
+    writer.append({static_cast<int64_t>(labels.size() / 2), labels, {}, {}, {}});
+    writer.finish();
+  };
+  write_labels({0, std::nanf(""), 0.5f, 1, 1, std::nanf("")});
+  const Inspection seen = inspect_dataset(path("a.h5"));
+  EXPECT_EQ(seen.label_mean, 0.625);
+  ASSERT_EQ(seen.labels.size(), 2u);
+  EXPECT_EQ(seen.labels[0].mean, 0.5);
+  EXPECT_EQ(seen.labels[0].missing, 0);
+  EXPECT_EQ(seen.labels[1].mean, 1);
+  EXPECT_EQ(seen.labels[1].missing, 2);
+  EXPECT_THAT(describe_inspection(seen), HasSubstr("\nlabel 0   mean 0.500000    missing 0\n"
+                                                   "label 1   mean 1.000000    missing 2\n"));
+  write_labels({0, 0, 0, 2});
+  EXPECT_THAT([&] { inspect_dataset(path("a.h5")); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("record 1 (counted from 0): label 2;")));
+}
+
 TEST_F(Inspected, ADamagedColumnOfAnyFeatureIsFound) {
   for (const char* name : {"C10", "C2"}) {
     write_file("a.h5", 1, 50);

@@ -59,7 +59,7 @@ class Runs(unittest.TestCase):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def run_folder(self, name, lr="0.1", rows="100", auc=0.75, ended=True):
+    def run_folder(self, name, lr="0.1", rows="100", auc=0.75, ended=True, tasks=None):
         folder = os.path.join(self.folder, name)
         os.makedirs(folder)
         self.write(folder, "config.yaml", CONFIG.replace("LR", lr).replace("ROWS", rows).replace("FOLDER", name))
@@ -70,7 +70,7 @@ class Runs(unittest.TestCase):
         if ended:
             self.write(folder, "summary.json", json.dumps({
                 "samples_per_second": 12345.6, "device": "cpu", "stages_ms": {"lookup": 1.0, "top": 2.0},
-                "eval": {"auc": auc, "log_loss": 0.512345}}))
+                "eval": {"auc": auc, "log_loss": 0.512345, **({"tasks": tasks} if tasks else {})}}))
         return folder
 
     def write(self, folder, name, text):
@@ -128,6 +128,13 @@ class Compare(Runs):
         with open(os.path.join(folder, "metrics.jsonl"), "a", encoding="utf-8") as file:
             file.write('{"step": 40, "lo')
         self.assertEqual(self.cells(folder)[1], ["one", "20 (no end)", "-", "0.51235", "1,500"])
+
+    def test_shows_every_task(self):
+        one = self.run_folder("one", tasks={"click": {"auc": 0.8}, "buy": {"auc": None}})
+        two = self.run_folder("two", tasks={"click": {"auc": 0.7}})
+        head, *rows = self.cells(one, two, self.run_folder("three"))
+        self.assertEqual(head[3:7], ["log loss", "AUC click", "AUC buy", "samples/s"])
+        self.assertEqual([row[4:6] for row in rows], [["0.80000", "-"], ["0.70000", "-"], ["-", "-"]])
 
     def test_tells_runs_of_one_name_apart(self):
         one, two = self.run_folder("a/run"), self.run_folder("b/run")

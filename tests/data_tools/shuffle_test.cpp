@@ -20,6 +20,7 @@
 #include "data/dataset_fixture.h"
 #include "data/dataset_layout.h"
 #include "data_command.h"
+#include "inspect.h"
 
 namespace dlrm {
 namespace {
@@ -92,7 +93,8 @@ class Shuffled : public ::testing::Test {
       return std::equal(x, x + bytes, y);
     };
     EXPECT_EQ(one.label_type(), two.label_type());
-    EXPECT_TRUE(equal(one.labels(), two.labels(), one.samples() * bytes_of(one.label_type())));
+    ASSERT_EQ(one.num_labels(), two.num_labels());
+    EXPECT_TRUE(equal(one.labels(), two.labels(), one.samples() * one.label_bytes()));
     ASSERT_EQ(one.weighted(), two.weighted());
     const int64_t weight_bytes = one.weighted() ? one.samples() * 4 : 0;
     EXPECT_TRUE(equal(one.weights(), two.weights(), weight_bytes));
@@ -214,6 +216,26 @@ TEST_F(Shuffled, KeepsDatasetsWithoutSamplesDenseFeaturesOrBags) {
     float label;
     std::memcpy(&label, file.labels() + 4 * i, 4);
     EXPECT_EQ(label, values[order[i]]);
+  }
+}
+
+TEST_F(Shuffled, KeepsSeveralLabelsBesideWeightsOfIds) {
+  for (const LabelType type : {LabelType::kFloat32, LabelType::kUint8}) {
+    data_.label = type;
+    data_.labels = 3;
+    data_.write(in_, kSamples);
+    shuffle_dataset(options());
+    EXPECT_EQ(DatasetFile(out_).num_labels(), 3);
+    expect_same_samples(out_, in_order(expected(1, kSamples)));
+    const Inspection before = inspect_dataset(in_), after = inspect_dataset(out_);
+    for (size_t l = 0; l < 3; ++l) {
+      EXPECT_EQ(after.labels[l].mean, before.labels[l].mean);
+      EXPECT_EQ(after.labels[l].missing, before.labels[l].missing);
+    }
+    EXPECT_EQ(after.labels[1].missing, type == LabelType::kFloat32 ? kSamples / 3 : 0);
+    ASSERT_EQ(after.features.size(), 3u);
+    EXPECT_TRUE(after.features[2].weighted);
+    EXPECT_EQ(after.features[2].weight_max, before.features[2].weight_max);
   }
 }
 

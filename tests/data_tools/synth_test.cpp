@@ -129,6 +129,29 @@ TEST_F(Synth, ADatasetHoldsTheSamplesOfTheSyntheticSource) {
   }
 }
 
+TEST_F(Synth, ADatasetHasTheLabelsOfEveryTask) {
+  SynthOptions options = from_config("x.h5", 250);
+  std::ofstream(options.config, std::ios::app) << "eval: {task: b}\n";
+  std::string text = read("c.yaml");
+  text.insert(text.find("  tables:"), "  tasks: [{name: a}, {name: b}]\n");
+  std::ofstream(options.config) << text;
+  run_synth(options);
+  RunConfig config = load_config(options.config);
+  config.data.shuffle = false;
+  Batch made, read;
+  for (int64_t t = 0; t < 3; ++t) {
+    config.data.source = DataKind::kHdf5;
+    make_batch_source(config, Split::kTrain, 0, 1)->load(t, read);
+    config.data.source = DataKind::kSynthetic;
+    config.data.synthetic.samples = 250;
+    make_batch_source(config, Split::kTrain, 0, 1)->load(t, made);
+    EXPECT_EQ(read.labels, made.labels);
+    EXPECT_EQ(read.labels.size(), 2 * static_cast<size_t>(read.size()));
+  }
+  options.teacher = 3;
+  EXPECT_THAT(error_text([&] { run_synth(options); }), HasSubstr("has 2 tasks: leave it out"));
+}
+
 /// Equal seeds give the same samples in every version.
 TEST_F(Synth, TheStreamIsPinned) {
   run_synth(criteo("a.tsv", 3000));

@@ -15,13 +15,13 @@ TEST_P(Parity, EveryLossEqualsPyTorchsWithinOneInAHundredThousand) {
   const auto [model, ranks] = GetParam();
   const TemporaryFolder folder;
   const auto parity = source_folder() / "tests/parity";
+  const char* const data = std::string(model).starts_with("tasks") ? "tasks.h5" : "data.h5";
   const std::string program =
       ranks == 1 ? "dlrm-train" : "mpirun -np " + std::to_string(ranks) + " dlrm-train";
-  const Outcome outcome =
-      run_command(program + " " + (parity / model).string() +
-                      ".yaml --set data.train=" + (parity / "data.h5").string() +
-                      " --set output.directory=run --set train.threads=1",
-                  folder.path());
+  const Outcome outcome = run_command(program + " " + (parity / model).string() +
+                                          ".yaml --set data.train=" + (parity / data).string() +
+                                          " --set output.directory=run --set train.threads=1",
+                                      folder.path());
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const auto golden = nlohmann::json::parse(read_file(parity / (std::string(model) + ".json")));
   const std::vector<double> mine = losses(folder / "run");
@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(
     Models, Parity,
     testing::Combine(testing::Values("sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat",
                                      "adagrad_fm", "gelu_dot", "ftrl_dot", "lamb_dot", "adamw_dot",
-                                     "norm_dot", "adagrad_deepfm", "weighted_dot"),
+                                     "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm"),
                      testing::Values(1, 3)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param)) +

@@ -165,7 +165,7 @@ class Bounds {
   }
 
   void check_all(const DatasetFile& file) const {
-    check(file.labels(), file.samples(), file.label_type() == LabelType::kUint8 ? 1 : 4);
+    check(file.labels(), file.samples(), file.label_bytes());
     check(file.weights(), file.samples(), 4);
     check(file.dense(), file.samples(), file.dense_width() * 4);
     for (const MappedFeature& f : file.features()) {

@@ -48,6 +48,23 @@ TEST_P(Loss, WeightsOfOneGiveTheBitsOfNoWeights) {
   }
 }
 
+TEST_P(Loss, AMissingLabelCountsAsAWeightOfZero) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    Cells logits = Cells::random(3001, 1, 1, type), d(3001, 1, type), want(3001, 1, type);
+    std::vector<float> labels(3001, 0.25f), there(3001, 1.0f);
+    std::vector<float> missing = labels;
+    for (size_t i = 0; i < labels.size(); i += i % 4 + 1) missing[i] = std::nanf(""), there[i] = 0;
+    double loss = -1, expected = -1;
+    ops->bce_with_logits(logits.matrix(), {missing, {}}, 0.01f, {&loss, 1}, d.matrix());
+    ops->bce_with_logits(logits.matrix(), {labels, there}, 0.01f, {&expected, 1}, want.matrix());
+    EXPECT_EQ(loss, expected);
+    for (int64_t r = 0; r < 3001; ++r) ASSERT_EQ(d.at(r, 0), want.at(r, 0)) << r;
+    missing.assign(3001, std::nanf(""));
+    ops->bce_with_logits(logits.matrix(), {missing, {}}, 0.01f, {&loss, 1}, d.matrix());
+    EXPECT_EQ(loss, 0);
+  }
+}
+
 TEST_P(Loss, AnyNumberOfThreadsGivesTheSameBits) {
   Cells logits = Cells::random(5000, 1, 1), d(5000, 1);
   const std::vector<float> labels(5000, 1.0f);
@@ -81,6 +98,17 @@ TEST(ReferenceLoss, ALogitOfZeroGivesLogTwo) {
   Machine().reference()->bce_with_logits(logits.matrix(), targets, 2, {&loss, 1}, d.matrix());
   EXPECT_DOUBLE_EQ(loss, std::log(2.0));
   EXPECT_EQ(d.at(0, 0), -1.0f);
+}
+
+TEST(ReferenceLoss, AMissingLabelAddsNothing) {
+  Cells logits(2, 1), d(2, 1);
+  logits.set(0, 0, 3), logits.set(1, 0, 0);
+  const std::vector<float> labels = {std::nanf(""), 1};
+  double loss = 0;
+  Machine().reference()->bce_with_logits(logits.matrix(), {labels, {}}, 2, {&loss, 1}, d.matrix());
+  EXPECT_DOUBLE_EQ(loss, std::log(2.0));
+  EXPECT_EQ(d.at(0, 0), 0.0f);
+  EXPECT_EQ(d.at(1, 0), -1.0f);
 }
 
 TEST(ReferenceLoss, AWeightMultipliesLossAndGradient) {

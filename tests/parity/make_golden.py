@@ -3,7 +3,8 @@
 
     make_golden.py PATH/TO/dlrm-train [--check]
 
-The data set (data.h5) is made here from a fixed seed if it is not there; the initial weights are those of
+The data sets (data.h5; tasks.h5 of two labels, of which samples lack some) are made here from a fixed seed if
+they are not there; the initial weights are those of
 dlrm-train, read from a checkpoint that it saves before its first step. --check compares with the golden
 files in place instead of writing them, and then trains each activation in both programs.
 """
@@ -22,8 +23,9 @@ STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
 MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
-          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot"]
-WEIGHTED = ["a", "c"]  # whose ids have weights in weighted_dot
+          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm"]
+WEIGHTED = ["a", "c"]  # whose ids have weights in weighted_dot and tasks_deepfm
+TASKS = {"click": 1.0, "buy": 0.5}  # weights of their losses
 ACTIVATIONS = {
     "relu": torch.relu,
     "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
@@ -33,9 +35,13 @@ ACTIVATIONS = {
 }
 
 
-def make_data(path):
+def data_of(model):
+    return os.path.join(HERE, "tasks.h5" if model.startswith("tasks") else "data.h5")
+
+
+def make_data(path, batches=STEPS, tasks=False):
     rng = np.random.default_rng(20)
-    n = STEPS * BATCH - 17  # the last batch is a partial one
+    n = batches * BATCH - 17  # the last batch is a partial one
     with h5py.File(path, "w") as f:
         f.attrs["format"] = "dlrm-dataset"
         f.attrs["version"] = 1
@@ -44,6 +50,11 @@ def make_data(path):
         ids = {k: (ROWS[k] * rng.random((n, HOT[k])) ** 3).astype(np.int32) for k in ROWS}
         logit = dense @ rng.normal(size=DENSE) + np.cos(ids["a"][:, 0]) + np.sin(ids["d"][:, 0])
         label = (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(np.uint8)
+        if tasks:
+            buy = (rng.random(n) < 1 / (1 + np.exp(-0.5 * logit))).astype(np.float32)
+            click = np.where(rng.random(n) < 0.1, np.nan, label).astype(np.float32)
+            buy = np.where((click == 1) & (np.arange(n) // BATCH != 3), buy, np.nan)  # none in batch 3
+            label = np.stack([click, buy], 1).astype(np.float32)
         f["label"] = label
         f["dense"] = dense
         for k in ROWS:
@@ -63,7 +74,7 @@ def initial_weights(program, model):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [program, config_path(model), "--set", "train.steps=0", "--set", "checkpoint.at_end=true",
-             "--set", "data.train=" + os.path.join(HERE, "data.h5"),
+             "--set", "data.train=" + data_of(model),
              "--set", f"checkpoint.directory={folder}/ckpt", "--set", f"output.directory={folder}/run"],
             check=True, stderr=subprocess.DEVNULL)
         weights = {}
@@ -74,11 +85,11 @@ def initial_weights(program, model):
             if k.split("/")[-1] in ("weight", "bias", "u", "v")}
 
 
-def mlp(w, part, x, act, also_last):
-    layers = sorted({int(k.split("/")[2]) for k in w if k.startswith(f"mlp/{part}/")})
+def mlp(w, name, x, act, also_last):
+    layers = sorted({int(k.split("/")[2]) for k in w if k.startswith(f"{name}/")})
     for i in layers:
-        x = x @ w[f"mlp/{part}/{i}/weight"].T + w[f"mlp/{part}/{i}/bias"]
-        norm = f"mlp/{part}/{i}/norm"
+        x = x @ w[f"{name}/{i}/weight"].T + w[f"{name}/{i}/bias"]
+        norm = f"{name}/{i}/norm"
         if norm + "/weight" in w:
             x = torch.nn.functional.layer_norm(x, x.shape[1:], w[norm + "/weight"], w[norm + "/bias"])
         if i != layers[-1] or also_last:
@@ -93,8 +104,11 @@ def pooled(w, kind, ids, weights):
 
 
 def forward(model, w, dense, ids, weights, act):
-    x = mlp(w, "bottom", dense, act, True)
-    e = pooled(w, "tables", ids, weights if model.startswith("weighted") else {})
+    """The logits [b, labels]."""
+    x = mlp(w, "mlp/bottom", dense, act, True)
+    if not model.startswith(("weighted", "tasks")):
+        weights = {}
+    e = pooled(w, "tables", ids, weights)
     if model.endswith("dot"):
         t = torch.stack([x] + e, 1)
         products = t @ t.transpose(1, 2)
@@ -111,10 +125,20 @@ def forward(model, w, dense, ids, weights, act):
         for i in range(2):
             low = z @ w[f"cross/{i}/v"].T
             z = x0 * (low @ w[f"cross/{i}/u"].T + w[f"cross/{i}/bias"]) + z
-    logit = mlp(w, "top", z, act, False)
+    towers = [f"tasks/{task}" for task in TASKS] if model.startswith("tasks") else ["mlp/top"]
+    logits = torch.cat([mlp(w, tower, z, act, False) for tower in towers], 1)
     if "linear_dense/weight" in w:
-        logit = logit + sum(pooled(w, "linear", ids, {})) + dense @ w["linear_dense/weight"].T
-    return logit[:, 0]
+        logits = logits + sum(pooled(w, "linear", ids, weights)) + dense @ w["linear_dense/weight"].T
+    return logits
+
+
+def loss_of(model, logits, labels):
+    """A label of NaN is missing, and counts as a sample with a loss of 0."""
+    there = ~torch.isnan(labels)
+    losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, torch.where(there, labels, 0.5 + 0 * logits),
+                                                                  reduction="none")
+    weights = torch.tensor(list(TASKS.values()) if model.startswith("tasks") else [1.0], dtype=torch.float64)
+    return (torch.where(there, losses, 0 * losses).mean(0) * weights).sum()
 
 
 class Ftrl(torch.optim.Optimizer):
@@ -192,17 +216,19 @@ def train(model, weights, activation=None):
     of_model = optimizers(model, weights)
     of_rates = schedules(model, of_model)
     losses = []
-    with h5py.File(os.path.join(HERE, "data.h5"), "r") as f:
+    with h5py.File(data_of(model), "r") as f:
         n = int(f.attrs["samples"])
-        label = torch.tensor(f["label"][()].astype(np.float64))
+        label = torch.tensor(f["label"][()].astype(np.float64)).reshape(n, -1)
         dense = torch.tensor(f["dense"][()].astype(np.float64))
         ids = {k: torch.tensor(f[f"sparse/{k}/ids"][()].reshape(n, -1).astype(np.int64)) for k in ROWS}
         of_ids = {k: torch.tensor(f[f"sparse/{k}/weights"][()].reshape(n, -1).astype(np.float64)) for k in WEIGHTED}
-    for begin in range(0, n, BATCH):
+    batches = -(-n // BATCH)  # of an epoch
+    for step in range(STEPS):
+        begin = step % batches * BATCH
         part = slice(begin, min(begin + BATCH, n))
         logits = forward(model, weights, dense[part], {k: v[part] for k, v in ids.items()},
                          {k: v[part] for k, v in of_ids.items()}, act)
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, label[part])
+        loss = loss_of(model, logits, label[part])
         for optimizer in of_model:
             optimizer.zero_grad()
         loss.backward()
@@ -218,7 +244,7 @@ def own_losses(program, model, activation):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [program, config_path(model), "--set", "model.activation=" + activation,
-             "--set", "data.train=" + os.path.join(HERE, "data.h5"),
+             "--set", "data.train=" + data_of(model),
              "--set", f"checkpoint.directory={folder}/ckpt", "--set", f"output.directory={folder}/run"],
             check=True, stderr=subprocess.DEVNULL)
         with open(f"{folder}/run/metrics.jsonl") as f:
@@ -239,9 +265,10 @@ def check_activations(program):
 
 def main():
     program, check = sys.argv[1], "--check" in sys.argv
-    data = os.path.join(HERE, "data.h5")
-    if not os.path.exists(data):
-        make_data(data)
+    if not os.path.exists(data_of("")):
+        make_data(data_of(""))
+    if not os.path.exists(data_of("tasks")):
+        make_data(data_of("tasks"), batches=10, tasks=True)
     worst = 0.0
     for model in MODELS:
         losses = train(model, initial_weights(program, model))

@@ -72,6 +72,9 @@ class Http : public ::testing::Test {
       const int64_t* bag = all.offsets.data() + s * 6 + static_cast<int64_t>(f);
       object["ids"][inputs.features[f].name] =
           std::vector<int64_t>(all.ids.begin() + bag[0], all.ids.begin() + bag[1]);
+      if (!inputs.features[f].weighted) continue;
+      object["weights"][inputs.features[f].name] =
+          std::vector<float>(all.weights.begin() + bag[0], all.weights.begin() + bag[1]);
     }
     return object;
   }
@@ -91,7 +94,8 @@ class Http : public ::testing::Test {
       return std::string(reinterpret_cast<const char*>(data), count * sizeof(*data));
     };
     return bytes(head, 2) + bytes(all.dense.data(), all.dense.size()) +
-           bytes(lengths.data(), lengths.size()) + bytes(all.ids.data(), all.ids.size());
+           bytes(lengths.data(), lengths.size()) + bytes(all.ids.data(), all.ids.size()) +
+           bytes(all.weights.data(), all.weights.size());  // of all features or of none
   }
   void expect_predicted(const Result& result, int64_t first, int64_t count) const {
     ASSERT_TRUE(result);
@@ -134,6 +138,51 @@ TEST_F(Http, PredictsFromJsonAndFromBytes) {
   std::vector<float> p(static_cast<size_t>(all));
   std::memcpy(p.data(), result->body.data(), result->body.size());
   for (size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(p[i], evaluated_.probabilities[i], 1e-6);
+}
+
+/// Of two tasks with a linear part, whose ids have weights.
+class HttpOfTasks : public Http {
+ protected:
+  void SetUp() override {
+    config_ = odd_model();
+    config_.model.tasks = {{"click", 1, {7, 1}}, {"buy", 1, {1}}};
+    for (TableConfig& table : config_.model.tables) {
+      for (FeatureConfig& feature : table.features) {
+        feature.pooling = Pooling::kSum;
+        feature.weights = true;
+      }
+    }
+    config_ = with_linear(config_);
+    evaluated_ = save_model(config_, folder_.path());
+  }
+};
+
+TEST_F(HttpOfTasks, GetTheProbabilitiesOfEachByItsName) {
+  start(8, milliseconds(20));
+  EXPECT_EQ(json::parse(client().Get("/model")->body)["tasks"], (json{"click", "buy"}));
+  // Requests of several connections are computed together and cut apart again.
+  std::vector<std::thread> clients;
+  for (int64_t first = 0; first < 4; ++first) {
+    clients.emplace_back([this, first] {
+      const auto result = post(body(first, 3));
+      ASSERT_EQ(result->status, 200) << result->body;
+      const json answer = json::parse(result->body)["probabilities"];
+      ASSERT_EQ(answer.size(), 2u);
+      for (size_t i = 0; i < 3; ++i) {
+        const float* const p = &evaluated_.probabilities[2 * (static_cast<size_t>(first) + i)];
+        EXPECT_NEAR(answer.at("click").at(i).get<double>(), p[0], 1e-6);
+        EXPECT_NEAR(answer.at("buy").at(i).get<double>(), p[1], 1e-6);
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  const auto result = post(binary_body(), "application/octet-stream");
+  ASSERT_EQ(result->body.size(), evaluated_.probabilities.size() * sizeof(float));
+  for (size_t k = 0; k < evaluated_.probabilities.size(); ++k) {
+    float p;
+    std::memcpy(&p, result->body.data() + k * sizeof(float), sizeof(float));
+    EXPECT_NEAR(p, evaluated_.probabilities[k], 1e-6);
+  }
 }
 
 TEST_F(Http, ManyRequestsOnOneConnection) {

@@ -136,6 +136,28 @@ TEST(PredictLines, AnswersEachLineInOrder) {
   EXPECT_TRUE(answers.next(1).empty());
 }
 
+TEST(PredictLines, EveryTaskHasItsProbability) {
+  const dlrm::testing::TemporaryFolder folder;
+  RunConfig config = odd_model();
+  config.model.tasks = {{"click", 1, {7, 1}}, {"buy", 1, {1}}};
+  const Evaluated evaluated = save_model(config, folder.path());
+  TrainedModel model(folder_of(folder.path()), {});
+  Pipe in, out;
+  in.write(line_of(config, evaluated.samples, 0) + "{\"dense\": []}\n" +
+           line_of(config, evaluated.samples, 1));
+  in.close_writer();
+  predict_lines(model, 4, in.reader(), out.writer());
+  LineReader answers(out.reader(), 1000);
+  const std::vector<std::string> lines = texts(answers.next(9));
+  ASSERT_EQ(lines.size(), 3u);
+  for (const size_t s : {0, 1}) {
+    const auto answer = nlohmann::json::parse(lines[2 * s]).at("probability");
+    EXPECT_EQ(answer.size(), 2u);
+    EXPECT_NEAR(answer.at("click").get<double>(), evaluated.probabilities[2 * s], 1e-6);
+    EXPECT_NEAR(answer.at("buy").get<double>(), evaluated.probabilities[2 * s + 1], 1e-6);
+  }
+}
+
 TEST(PredictLines, ALineThatIsTooLongIsAnErrorAndTheNextIsAnswered) {
   const dlrm::testing::TemporaryFolder folder;
   save_model(odd_model(), folder.path());

@@ -32,6 +32,14 @@ Samples samples_of(const RunConfig& config, const Batch& batch) {
   return samples;
 }
 
+/// Values [labels, b] as [b, labels].
+std::vector<float> by_sample(const std::vector<float>& by_label, size_t labels) {
+  std::vector<float> values(by_label.size());
+  const size_t b = by_label.size() / labels;
+  for (size_t k = 0; k < values.size(); ++k) values[k] = by_label[k % labels * b + k / labels];
+  return values;
+}
+
 }  // namespace
 
 Evaluated save_model(const RunConfig& config, const std::string& directory, int64_t step) {
@@ -51,6 +59,7 @@ Evaluated save_model(const RunConfig& config, const std::string& directory, int6
     TargetList targets;
     trainer.route(odd_batch(config, 7, comm.rank(), comm.size()));
     trainer.infer(probabilities, targets);
+    probabilities = by_sample(probabilities, static_cast<size_t>(config.model.num_labels()));
     // Rank 0 gets the probabilities of all samples, in the order of ranks.
     const std::vector<int64_t> sizes = comm.allgather(static_cast<int64_t>(probabilities.size()));
     for (int from = 0; from < comm.size(); ++from) {

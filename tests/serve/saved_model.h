@@ -10,7 +10,7 @@ namespace dlrm::serve {
 
 struct Evaluated {
   Samples samples;
-  std::vector<float> probabilities;
+  std::vector<float> probabilities;  ///< [samples, labels]
 };
 
 /// Trains `config` for `step` steps on two ranks and saves the model in `directory`. Returns the

@@ -17,7 +17,7 @@ namespace {
 using dlrm::testing::TemporaryFolder;
 
 std::vector<float> predictions(TrainedModel& model, const Samples& samples) {
-  std::vector<float> p(static_cast<size_t>(samples.size));
+  std::vector<float> p(static_cast<size_t>(samples.size) * model.inputs().labels());
   model.predict(samples, p);
   return p;
 }
@@ -47,6 +47,16 @@ void averaged(RunConfig& config) {
 
 const Variant kVariants[] = {
     {"dot", [](RunConfig&) {}},
+    {"tasks",
+     [](RunConfig& c) {
+       c.model.tasks = {{"click", 1, {7, 1}}, {"buy", 0.5, {9, 4, 1}}};
+     }},
+    {"tasks_with_a_linear_part",
+     [](RunConfig& c) {
+       c.model.tasks = {{"click", 1, {7, 1}}, {"buy", 0.5, {1}}};
+       c.model.tables[1].features[0].weights = true;
+       c = with_linear(c);
+     }},
     {"concat", averaged},
     {"dense_last", concat_dense_last},
     {"cross",

@@ -99,7 +99,11 @@ std::string drawn_model(Draw& draw) {
       "  lr_schedule: {{warmup_steps: {}}}}}\n",
       draw.of({6, 7, 16, 33, 64, 130}), draw.between(1, 99), optimizer(draw, false),
       optimizer(draw, true), draw.between(0, 3));
-  return text;
+  if (!draw.chance(30)) return text;
+  const std::string tasks = fmt::format(
+      "  tasks: [{{name: a}}, {{name: b, weight: {}, tower: {}}}, {{name: c, tower: {}}}]\n",
+      draw.of({0.25, 3.0}), widths(draw, 1), widths(draw, 1));
+  return text.insert(text.find("  tables:"), tasks);
 }
 
 /// A plan, and options that change no result.

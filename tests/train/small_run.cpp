@@ -1,6 +1,7 @@
 #include "small_run.h"
 
 #include <cmath>
+#include <limits>
 #include <mutex>
 
 #include <gtest/gtest.h>
@@ -41,6 +42,12 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
       batch.dense.push_back(uniform01(draw(1, s, static_cast<uint32_t>(d))) - 0.5f);
     }
     batch.labels.push_back(draw(2, s, 0) % 3 == 0 ? 1.0f : 0.0f);
+  }
+  for (uint32_t label = 1; label < config.model.num_labels(); ++label) {
+    for (int64_t s = batch.local.begin; s < batch.local.end; ++s) {
+      constexpr float kValues[] = {0, 1, 0.25f, std::numeric_limits<float>::quiet_NaN()};
+      batch.labels.push_back(kValues[draw(2, s, label) % 4]);
+    }
   }
   batch.offsets = {0};
   const bool weighted = config.model.weighted();

@@ -55,7 +55,8 @@ void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
                   double weight_tolerance);
 
 /// Batch t of a rank, with bags of any length including 0, and weights of ids if the model has
-/// them, generated from (t, sample) alone. Each third batch is a partial one.
+/// them, generated from (t, sample) alone. Each third batch is a partial one. Samples lack some of
+/// several labels, but the first.
 Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world);
 
 /// A model of unusual shapes: a table of one row, one with fewer columns than ranks, a shared one,

@@ -164,7 +164,7 @@ TEST_P(WeightedTraining, AnEvaluationIsWeightedOnAnyNumberOfRanks) {
       TestRank rank(comm, c);
       Trainer trainer(rank.context, *rank.ops, c, make_plan(c, ranks), true);
       const WeightedSource source(c, comm.rank(), ranks);
-      const auto result = evaluate(rank.context, trainer, source, c.data, StopSignal(),
+      const auto result = evaluate(rank.context, trainer, source, c, StopSignal(),
                                    {ranks == 1 ? take : TakePredictions()});
       ASSERT_TRUE(result.has_value());
       if (comm.rank() == 0) results[ranks] = *result;

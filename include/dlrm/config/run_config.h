@@ -69,6 +69,22 @@ struct TableConfig {
   bool operator==(const TableConfig&) const = default;
 };
 
+/// One of several labels, predicted by a tower of its own.
+struct TaskConfig {
+  std::string name;
+  double weight = 1;           ///< of its loss
+  std::vector<int64_t> tower;  ///< layer widths; the last one is 1
+
+  bool operator==(const TaskConfig&) const = default;
+};
+
+/// An MLP from the interaction's output to the logit of a label.
+struct Tower {
+  std::string path;  ///< of its tensors
+  std::vector<int64_t> layers;
+  double weight = 1;  ///< of its label's loss
+};
+
 /// A value for the hidden layers of each MLP, all but its last.
 template <class T>
 struct OfHiddenLayers {
@@ -90,6 +106,7 @@ struct ModelConfig {
   /// The tables of the YAML. With `linear`, a table of the linear part follows for each of their
   /// features, in the features' order, which gets the feature's ids once more.
   std::vector<TableConfig> tables;
+  std::vector<TaskConfig> tasks;  ///< empty: one label and the top MLP; otherwise at least two
 
   /// Appends the tables of the linear part, if there is one.
   void add_linear_tables();
@@ -107,10 +124,14 @@ struct ModelConfig {
   int64_t projected_width() const;
   InteractionInputs interaction_inputs() const;  ///< without the linear part
   InteractionCost interaction_cost() const;      ///< with projections
-  int64_t interaction_width() const;             ///< width of the top MLP's input
-  int64_t dense_parameters() const;              ///< of both MLPs and the interaction
+  int64_t interaction_width() const;             ///< width of the towers' input
+  int64_t dense_parameters() const;              ///< outside of tables
   double lookups_per_sample() const;             ///< sum of the features' hotness
   bool weighted() const;                         ///< ids of a feature have weights
+  /// The top MLP, or the tower of each task in order.
+  std::vector<Tower> towers() const;
+  int64_t num_labels() const;  ///< of a sample
+  std::vector<std::string> task_names() const;
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -244,6 +265,7 @@ struct EvalConfig {
   bool at_end = true;
   double stop_at_auc = 0;
   int64_t patience = 0;  ///< evaluations without a better one after which training ends; 0 = none
+  std::string task;      ///< whose metrics decide; empty = the mean over the tasks
   std::string group_by;  ///< feature by whose ids AUCs are averaged (GAUC); empty = none
   std::string slice_by;  ///< feature by whose ids evaluations are divided; empty = none
 

@@ -15,7 +15,7 @@ struct Batch {
   int64_t global_size = 0;        ///< samples of the whole global batch
   Range local;                    ///< this rank's part of [0, global_size)
   std::vector<float> dense;       ///< [b, dense_features]
-  std::vector<float> labels;      ///< [b]
+  std::vector<float> labels;      ///< [labels, b]; of several NaN: the sample lacks this one
   std::vector<float> weights;     ///< [b], or empty: every sample counts once
   std::vector<int64_t> ids;       ///< feature-major, then sample, then position in the bag
   std::vector<int64_t> offsets;   ///< [features·b + 1], into ids

@@ -46,8 +46,10 @@ class DatasetFile {
   int64_t samples() const { return samples_; }
   int64_t dense_width() const { return dense_width_; }
   LabelType label_type() const { return label_type_; }
+  int64_t num_labels() const { return num_labels_; }                           ///< of a sample
+  int64_t label_bytes() const { return num_labels_ * bytes_of(label_type_); }  ///< of a sample
   bool weighted() const { return weighted_; }
-  const std::byte* labels() const { return labels_; }    ///< [samples] uint8 or float
+  const std::byte* labels() const { return labels_; }    ///< [samples, num_labels] uint8 or float
   const std::byte* weights() const { return weights_; }  ///< [samples] float, or null
   const std::byte* dense() const { return dense_; }      ///< [samples, dense_width] float
   const std::vector<MappedFeature>& features() const { return features_; }  ///< sorted by name
@@ -69,6 +71,7 @@ class DatasetFile {
   int64_t checksum_samples_ = 0;
   int64_t dense_width_ = 0;
   LabelType label_type_ = LabelType::kUint8;
+  int64_t num_labels_ = 1;
   bool weighted_ = false;
   const std::byte* labels_ = nullptr;
   const std::byte* weights_ = nullptr;
@@ -80,8 +83,8 @@ class DatasetFile {
 };
 
 /// A dataset: the samples of files, one after the other. A folder stands for its *.h5 and *.hdf5
-/// files, sorted by name. All files have the same dense width, types, feature names and hotness,
-/// and all or none have weights, of samples and of the ids of a feature.
+/// files, sorted by name. All files have the same dense width, number of labels, types, feature
+/// names and hotness, and all or none have weights, of samples and of the ids of a feature.
 class Dataset {
  public:
   explicit Dataset(const std::string& path) : Dataset(std::vector<std::string>{path}) {}

@@ -28,6 +28,7 @@ struct DatasetLayout {
   int64_t dense = 0;  ///< numbers per sample
   std::vector<FeatureColumn> features;
   LabelType label = LabelType::kUint8;
+  int64_t labels = 1;     ///< of a sample
   bool weighted = false;  ///< samples have weights
   /// Samples that will be written, or -1 if unknown. If known, columns are written straight to
   /// their final place. If unknown, or if the number of ids of a feature with offsets is, they
@@ -46,7 +47,7 @@ struct BagColumn {
 /// Some consecutive samples, column by column.
 struct DatasetBlock {
   int64_t samples = 0;
-  View<const float> labels;        ///< [samples]
+  View<const float> labels;        ///< [samples, labels]
   View<const float> dense;         ///< [samples, dense]
   std::vector<BagColumn> bags;     ///< one per feature, in the layout's order
   View<const float> weights = {};  ///< [samples] if the layout is weighted, otherwise empty

@@ -1,12 +1,16 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/targets.h"
 #include "dlrm/core/view.h"
 
 namespace dlrm {
+
+struct TaskResult;
 
 /// Metrics of a whole evaluation, over all ranks. Sums and means are weighted; without weights all
 /// are 1. Without samples, or if all weights are 0, all metrics are 0 and there is no AUC.
@@ -22,7 +26,14 @@ struct EvalResult {
   /// log_loss over that of the mean label, -(q·ln q + (1-q)·ln(1-q)) with q = Σw·y / Σw (He et al.,
   /// "Practical Lessons from Predicting Clicks on Ads at Facebook", 2014). None if q is 0 or 1.
   std::optional<double> normalised_entropy = {};
-  std::optional<double> gauc = {};  ///< grouped_auc(), if the caller asked for it
+  std::optional<double> gauc = {};     ///< grouped_auc(), if the caller asked for it
+  std::vector<TaskResult> tasks = {};  ///< with several labels, of each of them
+};
+
+/// The metrics of one of several labels, of the samples that have it.
+struct TaskResult {
+  std::string name;
+  EvalResult result;
 };
 
 /// Metrics of the samples of all ranks; the same result on every rank. AUC is the share of

@@ -36,8 +36,9 @@ class Mlp {
   Matrix forward(Matrix x, const Progress& progress, const DropoutPlace* training = nullptr);
   /// Computes the gradients of the parameters, and dx [b, inputs] unless dx.data is null, from dy
   /// [b, outputs()], which is overwritten. The last forward was a training one. During a fused
-  /// update it also applies the gradients.
-  void backward(Matrix dy, Matrix dx, const Progress& progress);
+  /// update it also applies the gradients. `added` [b, inputs] is added to dx, and may be dx. Null:
+  /// nothing is. Only if there are layers.
+  void backward(Matrix dy, Matrix dx, const Progress& progress, Matrix added = {});
 
   int64_t outputs() const { return layers_.empty() ? inputs_ : layers_.back().outputs; }
   /// Outputs of the last forward pass with the path of their layer. Serves to find the origin of a

@@ -10,7 +10,7 @@ namespace dlrm {
 /// dlogits = (σ(l) - y)·scale·w. Weights of 1 give the bits of no weights.
 struct BceWithLogits {
   Matrix logits;    ///< [b, 1]
-  Targets targets;  ///< [b]
+  Targets targets;  ///< [b]; NaN: the label is missing, adds no loss, and its dlogit is 0
   float scale;
   View<double> loss;  ///< [1]
   Matrix dlogits;     ///< [b, 1]

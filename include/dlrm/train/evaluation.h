@@ -8,12 +8,13 @@
 #include "dlrm/train/evaluation_slices.h"
 #include "dlrm/train/sample_ids.h"
 #include "dlrm/train/stop_signal.h"
+#include "dlrm/train/task_metrics.h"
 #include "dlrm/train/trainer.h"
 
 namespace dlrm {
 
 /// Takes the global number of samples of an evaluated batch, and the probabilities and labels of
-/// this rank's part of it. It may make collective calls.
+/// this rank's part of it, [labels, b]. It may make collective calls.
 using TakePredictions =
     std::function<void(int64_t size, View<const float> probabilities, View<const float> labels)>;
 
@@ -31,7 +32,7 @@ struct EvaluationExtras {
 /// Runs the model on every sample of `source` and computes metrics over all ranks. The trainer must
 /// have no routed batches. Returns no value if a rank was requested to stop. Collective.
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
-                                   const DataConfig& data, const StopSignal& stop,
+                                   const RunConfig& config, const StopSignal& stop,
                                    const EvaluationExtras& extras = {});
 
 }  // namespace dlrm

@@ -9,6 +9,7 @@
 #include "dlrm/data/batch.h"
 #include "dlrm/metrics/metrics.h"
 #include "dlrm/train/sample_ids.h"
+#include "dlrm/train/task_metrics.h"
 
 namespace dlrm {
 
@@ -37,7 +38,9 @@ class EvaluationSlices {
   /// Notes the ids of a batch. Batches come in the order of their predictions.
   void see(const Batch& batch) { ids_.see(batch); }
   /// Computes the metrics of each slice from the predictions of all batches. Collective.
-  void finish(Communicator& comm, View<const float> probabilities, const Targets& targets);
+  /// They are as for `metrics`.
+  void finish(Communicator& comm, View<const float> probabilities, const Targets& targets,
+              const TaskMetrics& metrics = {});
   const SlicedResult& result() const { return result_; }
 
  private:

@@ -9,14 +9,15 @@
 #include "dlrm/nn/linear_part.h"
 #include "dlrm/nn/mlp.h"
 #include "dlrm/nn/parameters.h"
+#include "dlrm/nn/towers.h"
 
 namespace dlrm {
 
 class LossReadback;
 class ProbabilityReadback;
 
-/// The data-parallel part of a model: bottom MLP, interaction, top MLP, loss. Its inputs are device
-/// memory. `progress` is called between layers.
+/// The data-parallel part of a model: bottom MLP, interaction, towers (top MLP), loss. Its inputs
+/// are device memory. `progress` is called between layers.
 class Model {
  public:
   /// `joined_gradients`: see Parameters::allocate().
@@ -31,15 +32,16 @@ class Model {
   /// interaction has them, or of its own, which the first call allocates.
   Matrix place_of_embeddings();
   Matrix place_of_gradients();
-  /// Computes the top MLP's input from X and e [b, W]. With a linear part, the last columns of E
-  /// and dE are its weights, one for each feature. If e is of another type than the compute
+  /// Computes the towers' input from X and e [b, W]. With a linear part, the last columns of E and
+  /// dE are its weights, one for each feature. If e is of another type than the compute
   /// type, it is converted.
   void interact(const Matrix& e, const Progress& progress);
-  /// Computes the logits [b, 1]. `training` as in bottom().
+  /// Computes the logits [b, 1] of each label. `training` as in bottom().
   void top(const Progress& progress, const DropoutPlace* training = nullptr);
-  /// Computes the weighted BCE summed over the local samples, whose targets are [b]. Its gradient
-  /// is scaled for the mean over `global_size` samples, whatever their weights. On a GPU, a logit
-  /// that is not finite sets the flag that skips the updates of this step and of later ones.
+  /// Computes the weighted BCE summed over the local samples and over the labels, each with its
+  /// weight. Its gradient is scaled for the mean over `global_size` samples, whatever their weights
+  /// and however many lack a label. On a GPU, a logit that is not finite sets the flag that skips
+  /// the updates of this step and of later ones.
   void loss(const Targets& targets, int64_t global_size);
   /// Marks the point of the stream that loss_sum() waits for. Call it after loss(), or a replay of
   /// it, was queued.
@@ -53,7 +55,7 @@ class Model {
   bool update_skipped_after_all_work();
   /// Starts to compute σ(logits) of the local samples, for an evaluation.
   void start_probabilities();
-  /// Waits for the result and copies it to the host's memory. p [b].
+  /// Waits for the result and copies it to the host's memory. p [labels, b].
   void finish_probabilities(View<float> p, const Progress& progress);
 
   /// Fills the columns of the linear part, if there is one, in de [b, W], and computes the
@@ -74,11 +76,11 @@ class Model {
  private:
   /// Gradients and inputs of the compute type, for the largest local batch.
   struct Buffers {
-    Buffer input, dx, dz, dlogits, e, de;
+    Buffer input, dx, dz, e, de;
   };
   /// Results of the last forward pass.
   struct Outputs {
-    Matrix input, x, e, z, logits;
+    Matrix input, x, e, z;
   };
 
   Buffer make_buffer(int64_t columns, const char* what) const;
@@ -104,7 +106,7 @@ class Model {
   Parameters parameters_;
   std::unique_ptr<Mlp> bottom_;
   std::unique_ptr<Interaction> interaction_;
-  std::unique_ptr<Mlp> top_;
+  std::unique_ptr<Towers> top_;
   std::unique_ptr<LinearPart> linear_;  // or null
   Buffers buffers_;
   Outputs last_;

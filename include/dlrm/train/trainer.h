@@ -69,8 +69,8 @@ class Trainer {
   /// No weight changes if it throws.
   StepResult step(int64_t step, bool stop_requested, const NextBatch& next = {});
 
-  /// Appends the probabilities and targets of the oldest routed batch's local samples. `next` as in
-  /// step().
+  /// Appends the probabilities and targets of the oldest routed batch's local samples, label by
+  /// label. `next` as in step().
   void infer(std::vector<float>& probabilities, TargetList& targets, const NextBatch& next = {});
 
   /// On a GPU, throws run_error if the last update was skipped because a gradient was not finite.

@@ -35,6 +35,10 @@ void CpuOps::run(const BceWithLogits& o) {
       for (int64_t r = c * kChunk; r < std::min(logits.rows, (c + 1) * kChunk); ++r) {
         const double l = logit_at(logits, r);
         const double y = targets.labels[static_cast<size_t>(r)];
+        if (std::isnan(y)) {  // missing
+          set_at(dlogits, r, 0);
+          continue;
+        }
         const double w = targets.weighted() ? targets.weights[static_cast<size_t>(r)] : 1;
         const double e = std::exp(-std::abs(l));
         sum += w * (std::max(l, 0.0) - l * y + std::log1p(e));

@@ -21,6 +21,10 @@ void ReferenceOps::run(const BceWithLogits& o) {
   for (int64_t r = 0; r < logits.rows; ++r) {
     const double l = get(logits, r, 0);
     const double y = targets.labels[static_cast<size_t>(r)];
+    if (std::isnan(y)) {
+      set(dlogits, r, 0, 0);
+      continue;
+    }
     const double w = targets.weighted() ? targets.weights[static_cast<size_t>(r)] : 1;
     sum += w * (std::max(l, 0.0) - l * y + std::log1p(std::exp(-std::abs(l))));
     set(dlogits, r, 0, (logistic(l) - y) * scale * w);

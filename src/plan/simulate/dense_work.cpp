@@ -142,9 +142,12 @@ DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   work.bottom = mlp(model.dense_features, model.bottom_mlp, model.dropout.bottom > 0,
                     model.layer_norm.bottom);
   if (!work.bottom.empty()) work.bottom.front().input_gradient = false;
-  work.top =
-      mlp(model.interaction_width(), model.top_mlp, model.dropout.top > 0, model.layer_norm.top);
-  work.top.back().forward_passes = work.top.back().backward_passes = 0;  // no activation
+  for (const Tower& tower : model.towers()) {
+    std::vector<ProductWork> layers =
+        mlp(model.interaction_width(), tower.layers, model.dropout.top > 0, model.layer_norm.top);
+    layers.back().forward_passes = layers.back().backward_passes = 0;  // no activation
+    work.top.insert(work.top.end(), layers.begin(), layers.end());
+  }
   add_projections(model, work);
   const InteractionInputs inputs = model.interaction_inputs();
   std::visit([&](const auto& config_of_it) { add_interaction(config_of_it, inputs, work); },

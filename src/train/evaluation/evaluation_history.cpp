@@ -49,25 +49,28 @@ std::optional<double> optional_of(const Json& object, const char* key) {
 }
 
 /// JSON has no infinities or NaNs. They are written as null.
-Json to_json(const std::optional<Evaluation>& evaluation) {
-  if (!evaluation) return nullptr;
-  const EvalResult& result = evaluation->result;
-  return {{"step", evaluation->step},
-          {"samples", result.samples},
-          {"auc", optional(result.auc)},
-          {"pr_auc", optional(result.pr_auc)},
-          {"normalised_entropy", optional(result.normalised_entropy)},
-          {"gauc", optional(result.gauc)},
-          {"log_loss", result.log_loss},
-          {"accuracy", result.accuracy},
-          {"calibration", result.calibration}};
+Json to_json(const EvalResult& result) {
+  Json object = {{"samples", result.samples},
+                 {"auc", optional(result.auc)},
+                 {"pr_auc", optional(result.pr_auc)},
+                 {"normalised_entropy", optional(result.normalised_entropy)},
+                 {"gauc", optional(result.gauc)},
+                 {"log_loss", result.log_loss},
+                 {"accuracy", result.accuracy},
+                 {"calibration", result.calibration}};
+  for (const TaskResult& task : result.tasks) object["tasks"][task.name] = to_json(task.result);
+  return object;
 }
 
-std::optional<Evaluation> from_json(const Json& object) {
-  if (object.is_null()) return std::nullopt;
-  Evaluation evaluation;
-  evaluation.step = count_of(object.at("step"));
-  EvalResult& result = evaluation.result;
+Json to_json(const std::optional<Evaluation>& evaluation) {
+  if (!evaluation) return nullptr;
+  Json object = to_json(evaluation->result);
+  object["step"] = evaluation->step;
+  return object;
+}
+
+EvalResult result_from(const Json& object) {
+  EvalResult result;
   result.samples = count_of(object.at("samples"));
   result.auc = optional_of(object, "auc");
   result.pr_auc = optional_of(object, "pr_auc");
@@ -76,6 +79,18 @@ std::optional<Evaluation> from_json(const Json& object) {
   result.log_loss = number_of(object.at("log_loss"));
   result.accuracy = number_of(object.at("accuracy"));
   result.calibration = number_of(object.at("calibration"));
+  if (!object.contains("tasks")) return result;
+  for (const auto& [name, task] : object.at("tasks").items()) {
+    result.tasks.push_back({name, result_from(task)});
+  }
+  return result;
+}
+
+std::optional<Evaluation> from_json(const Json& object) {
+  if (object.is_null()) return std::nullopt;
+  Evaluation evaluation;
+  evaluation.step = count_of(object.at("step"));
+  evaluation.result = result_from(object);
   return evaluation;
 }
 

@@ -36,9 +36,10 @@ EvaluationSlices::EvaluationSlices(const ModelConfig& model, const std::string& 
 }
 
 void EvaluationSlices::finish(Communicator& comm, View<const float> probabilities,
-                              const Targets& targets) {
+                              const Targets& targets, const TaskMetrics& metrics) {
   const View<const int64_t> ids = ids_.ids();
-  DLRM_CHECK(ids.size() == targets.size() && targets.size() == probabilities.size());
+  DLRM_CHECK(ids.size() * metrics.labels() == targets.size() &&
+             targets.size() == probabilities.size());
   std::vector<Count> counts = all_counts(comm, ids);
   const auto shown = std::min<int64_t>(std::ssize(counts), kMost);
   std::partial_sort(counts.begin(), counts.begin() + shown, counts.end(),
@@ -55,12 +56,14 @@ void EvaluationSlices::finish(Communicator& comm, View<const float> probabilitie
   for (const Count& count : counts) {
     p.clear();
     chosen = {};
-    for (size_t i = 0; i < ids.size(); ++i) {
+    for (size_t k = 0; k < probabilities.size(); ++k) {
+      const size_t i = k % ids.size();  // a sample, of each label in turn
       if (ids[i] != count.id) continue;
-      p.push_back(probabilities[i]);
-      chosen.append(targets.part(i, 1));
+      p.push_back(probabilities[k]);
+      chosen.labels.push_back(targets.labels[k]);
+      if (targets.weighted() && k < ids.size()) chosen.weights.push_back(targets.weights[i]);
     }
-    const EvalResult result = evaluate_metrics(comm, p, chosen.view());
+    const EvalResult result = metrics.evaluate(comm, p, chosen.view());
     result_.slices.push_back(
         {count.id == SampleIds::kNone ? std::nullopt : std::optional(count.id), result});
   }

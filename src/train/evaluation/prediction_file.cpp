@@ -1,6 +1,8 @@
 #include "prediction_file.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -14,30 +16,57 @@
 
 namespace dlrm {
 
+/// Some samples in order, [labels, n].
+struct PredictionFile::Block {
+  int64_t samples = 0;
+  std::vector<float> probabilities, labels;
+};
+
 class PredictionFile::Writer {
  public:
   virtual ~Writer() = default;
-  virtual void append(const std::vector<float>& probabilities,
-                      const std::vector<float>& labels) = 0;
+  virtual void append(const Block& block) = 0;
   virtual void finish() = 0;
 };
 
 namespace {
 
+/// "_click" for the task click, or nothing for a model with one label.
+std::vector<std::string> suffixes_of(const std::vector<std::string>& tasks) {
+  if (tasks.empty()) return {""};
+  std::vector<std::string> suffixes;
+  for (const std::string& task : tasks) suffixes.push_back("_" + task);
+  return suffixes;
+}
+
 class CsvWriter final : public PredictionFile::Writer {
  public:
-  explicit CsvWriter(const std::string& path) : partial_(path) {
+  CsvWriter(const std::string& path, const std::vector<std::string>& suffixes)
+      : partial_(path), labels_(suffixes.size()) {
     file_ = File::try_open(partial_.name(), File::Mode::kCreate);
     if (!file_) throw usage_error("--predict: cannot create {}: {}", path, std::strerror(errno));
-    write("sample,label,probability\n");
+    std::string names = "sample";
+    for (const std::string& of : suffixes) names += ",label" + of + ",probability" + of;
+    write(names + "\n");
   }
 
-  void append(const std::vector<float>& probabilities, const std::vector<float>& labels) override {
+  void append(const PredictionFile::Block& block) override {
     std::string lines;
-    for (size_t i = 0; i < labels.size(); ++i) {
-      // Nine digits give every float32 back.
-      fmt::format_to(std::back_inserter(lines), "{},{:g},{:.9g}\n", samples_++, labels[i],
-                     probabilities[i]);
+    const auto to = std::back_inserter(lines);
+    const auto n = static_cast<size_t>(block.samples);
+    for (size_t i = 0; i < n; ++i) {
+      fmt::format_to(to, "{}", samples_++);
+      for (size_t k = i; k < n * labels_; k += n) {
+        const float label = block.labels[k];
+        if (std::isnan(label)) {
+          lines += ",";
+        } else {
+          fmt::format_to(to, ",{:g}", label);
+        }
+        // Nine digits give every float32 back.
+        fmt::format_to(to, ",{:.9g}", block.probabilities[k]);
+      }
+      lines += "\n";
     }
     write(lines);
   }
@@ -50,62 +79,71 @@ class CsvWriter final : public PredictionFile::Writer {
   }
 
   PartialFile partial_;
+  const size_t labels_;
   std::optional<File> file_;
   int64_t samples_ = 0, bytes_ = 0;
 };
 
 class Hdf5Writer final : public PredictionFile::Writer {
  public:
-  Hdf5Writer(const std::string& path, int64_t samples) : partial_(path) {
+  Hdf5Writer(const std::string& path, int64_t samples, const std::vector<std::string>& suffixes)
+      : partial_(path) {
     try {
-      lay_out(samples);
+      lay_out(samples, suffixes);
       file_ = File(partial_.name(), File::Mode::kReadWrite);
     } catch (const Error& error) {
       throw usage_error("--predict: cannot create {}: {}", path, error.what());
     }
   }
 
-  void append(const std::vector<float>& probabilities, const std::vector<float>& labels) override {
-    numbers_.resize(labels.size());
+  void append(const PredictionFile::Block& block) override {
+    const auto n = static_cast<size_t>(block.samples);
+    numbers_.resize(n);
     std::iota(numbers_.begin(), numbers_.end(), samples_);
-    write<int64_t>(numbers_, sample_at_);
-    write<float>(labels, label_at_);
-    write<float>(probabilities, probability_at_);
-    samples_ += static_cast<int64_t>(labels.size());
+    write(View<const int64_t>(numbers_), sample_at_);
+    for (size_t label = 0; label < label_at_.size(); ++label) {
+      write(View<const float>(block.labels).subspan(label * n, n), label_at_[label]);
+      write(View<const float>(block.probabilities).subspan(label * n, n), probability_at_[label]);
+    }
+    samples_ += block.samples;
   }
   void finish() override { partial_.publish(*file_); }
 
  private:
   /// Lets HDF5 place the columns. Their values are written there directly.
-  void lay_out(int64_t samples) {
+  void lay_out(int64_t samples, const std::vector<std::string>& suffixes) {
     hdf5::File file = hdf5::File::create(partial_.name());
     file.set_text("format", "dlrm-predictions");
-    const auto place_of = [&](const char* name, hdf5::Type type) {
+    const auto place_of = [&](const std::string& name, hdf5::Type type) {
       return file.create_dataset(name, type, {samples}).storage().offset;
     };
     sample_at_ = place_of("/sample", hdf5::Type::kInt64);
-    label_at_ = place_of("/label", hdf5::Type::kFloat32);
-    probability_at_ = place_of("/probability", hdf5::Type::kFloat32);
+    for (const std::string& of : suffixes) {
+      label_at_.push_back(place_of("/label" + of, hdf5::Type::kFloat32));
+      probability_at_.push_back(place_of("/probability" + of, hdf5::Type::kFloat32));
+    }
     file.close();
   }
 
   template <class T>
-  void write(const std::vector<T>& values, int64_t column_at) {
-    file_->write(values.data(), values.size() * sizeof(T),
+  void write(View<const T> values, int64_t column_at) {
+    file_->write(values.data(), values.size_bytes(),
                  column_at + samples_ * static_cast<int64_t>(sizeof(T)));
   }
 
   PartialFile partial_;
   std::optional<File> file_;
-  int64_t sample_at_ = 0, label_at_ = 0, probability_at_ = 0;  // bytes
+  int64_t sample_at_ = 0;                           // bytes
+  std::vector<int64_t> label_at_, probability_at_;  // by label
   int64_t samples_ = 0;
   std::vector<int64_t> numbers_;
 };
 
-std::unique_ptr<PredictionFile::Writer> make_writer(const std::string& path, int64_t samples) {
+std::unique_ptr<PredictionFile::Writer> make_writer(const std::string& path, int64_t samples,
+                                                    const std::vector<std::string>& tasks) {
   check_prediction_name(path);
-  if (path.ends_with(".csv")) return std::make_unique<CsvWriter>(path);
-  return std::make_unique<Hdf5Writer>(path, samples);
+  if (path.ends_with(".csv")) return std::make_unique<CsvWriter>(path, suffixes_of(tasks));
+  return std::make_unique<Hdf5Writer>(path, samples, suffixes_of(tasks));
 }
 
 }  // namespace
@@ -115,20 +153,30 @@ void check_prediction_name(const std::string& path) {
   throw usage_error("--predict {}: the name must end in .csv or .h5", path);
 }
 
-PredictionFile::PredictionFile(Communicator& comm, const std::string& path, int64_t samples)
-    : comm_(comm) {
-  agree_on_root(comm, [&] { writer_ = make_writer(path, samples); });
+PredictionFile::PredictionFile(Communicator& comm, const std::string& path, int64_t samples,
+                               const std::vector<std::string>& tasks)
+    : comm_(comm), labels_(std::max<size_t>(tasks.size(), 1)) {
+  agree_on_root(comm, [&] { writer_ = make_writer(path, samples, tasks); });
 }
 
 PredictionFile::~PredictionFile() = default;
 
 void PredictionFile::append(int64_t size, View<const float> probabilities,
                             View<const float> labels) {
+  // Label by label, so that samples are in order.
   std::vector<int64_t> counts;
   for (int r = 0; r < comm_.size(); ++r) counts.push_back(part_of(size, r, comm_.size()).size());
-  const auto all_probabilities = comm_.gatherv<float>(probabilities, counts);
-  const auto all_labels = comm_.gatherv<float>(labels, counts);
-  agree_on_root(comm_, [&] { writer_->append(all_probabilities, all_labels); });
+  Block block{size, {}, {}};
+  const auto gather = [&](View<const float> mine, size_t label, std::vector<float>& all) {
+    const size_t b = mine.size() / labels_;
+    const auto gathered = comm_.gatherv<float>(mine.subspan(label * b, b), counts);
+    all.insert(all.end(), gathered.begin(), gathered.end());
+  };
+  for (size_t label = 0; label < labels_; ++label) {
+    gather(probabilities, label, block.probabilities);
+    gather(labels, label, block.labels);
+  }
+  agree_on_root(comm_, [&] { writer_->append(block); });
 }
 
 void PredictionFile::finish() {

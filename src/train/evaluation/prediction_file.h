@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/view.h"
@@ -19,21 +20,25 @@ class PredictionFile {
  public:
   /// A name that ends in .csv is text: a line "sample,label,probability" for each sample, after a
   /// line with these names. A name that ends in .h5 is an HDF5 file with /sample (int64), /label
-  /// and /probability (float32), each [samples]. usage_error for another name, and if the file
-  /// cannot be made.
-  PredictionFile(Communicator& comm, const std::string& path, int64_t samples);
+  /// and /probability (float32), each [samples]. With `tasks` there are a label_<task> and a
+  /// probability_<task> for each of them. A missing label is empty in text, NaN in HDF5.
+  /// usage_error for another name, and if the file cannot be made.
+  PredictionFile(Communicator& comm, const std::string& path, int64_t samples,
+                 const std::vector<std::string>& tasks = {});
   ~PredictionFile();
 
   /// Appends the next global batch, of `size` samples. Each rank passes its part,
-  /// part_of(size, rank, world).
+  /// part_of(size, rank, world), label by label.
   void append(int64_t size, View<const float> probabilities, View<const float> labels);
   /// Puts the file in its place.
   void finish();
 
   class Writer;
+  struct Block;
 
  private:
   Communicator& comm_;
+  const size_t labels_;
   std::unique_ptr<Writer> writer_;  ///< on rank 0
 };
 

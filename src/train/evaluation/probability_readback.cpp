@@ -11,20 +11,27 @@ ProbabilityReadback::ProbabilityReadback(Context& context, Ops& ops)
       computed_(context.device.make_event()),
       transfer_(context.device, context.stream) {}
 
-void ProbabilityReadback::start(Matrix logits, Matrix e, Parameters& parameters) {
-  logits_ = logits;
+void ProbabilityReadback::start(const Towers& towers, Matrix e, Parameters& parameters) {
+  logits_ = towers.logits();
   if (host_visible_) return;
-  const auto rows = static_cast<size_t>(logits.rows);
-  probabilities_.reserve(rows);
-  ops_.sigmoid(logits, probabilities_.first(rows));
+  const size_t size = logits_.size() * static_cast<size_t>(e.rows);
+  probabilities_.reserve(size);
+  compute(probabilities_.first(size));
   ops_.fill_zero(non_finite_.data(), sizeof(float));
   ops_.find_non_finite(e, non_finite_.view());
   parameters.find_non_finite_values(non_finite_.view());
   context_.stream.record(*computed_);
 }
 
+void ProbabilityReadback::compute(View<float> p) {
+  const size_t b = p.size() / logits_.size();
+  for (size_t label = 0; label < logits_.size(); ++label) {
+    ops_.sigmoid(logits_[label], p.subspan(label * b, b));
+  }
+}
+
 void ProbabilityReadback::finish(View<float> p, const Progress& progress) {
-  if (host_visible_) return ops_.sigmoid(logits_, p);
+  if (host_visible_) return compute(p);
   wait_for(*computed_, context_, progress);
   transfer_.to_host(p.data(), probabilities_.data(), p.size_bytes());
   float found = 0;

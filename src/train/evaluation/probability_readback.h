@@ -1,8 +1,9 @@
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "dlrm/device/transfer.h"
-#include "dlrm/nn/parameters.h"
+#include "dlrm/nn/towers.h"
 
 #include "train/step/host_wait.h"
 
@@ -13,18 +14,20 @@ class ProbabilityReadback {
  public:
   ProbabilityReadback(Context& context, Ops& ops);
 
-  /// Queues σ(logits). On a GPU also searches `e` and the parameters for values that are not
-  /// finite, because a fused relu may turn a NaN into 0. logits [b, 1], e [b, W].
-  void start(Matrix logits, Matrix e, Parameters& parameters);
-  /// Waits for the probabilities and copies them to p [b]. Throws run_error if a value was not
-  /// finite.
+  /// Queues σ(logits) of every label. On a GPU also searches `e` and the parameters for values that
+  /// are not finite, because a fused relu may turn a NaN into 0. e [b, W].
+  void start(const Towers& towers, Matrix e, Parameters& parameters);
+  /// Waits for the probabilities and copies them to p [labels, b]. Throws run_error if a value was
+  /// not finite.
   void finish(View<float> p, const Progress& progress);
 
  private:
+  void compute(View<float> p);
+
   Context& context_;
   Ops& ops_;
-  const bool host_visible_;  // the host may read the device's memory
-  Matrix logits_;
+  const bool host_visible_;     // the host may read the device's memory
+  std::vector<Matrix> logits_;  // by label
   Array<float> probabilities_;
   Array<float> non_finite_;
   std::unique_ptr<Event> computed_;

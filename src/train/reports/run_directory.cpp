@@ -127,6 +127,15 @@ std::string text_of(const CacheCounters& cache) {
       number(cache.write_seconds, 6), number(cache.exposed_seconds, 6));
 }
 
+std::string metrics_of(const EvalResult& eval) {
+  return fmt::format(
+      "\"auc\": {}, \"log_loss\": {}, \"accuracy\": {}, \"calibration\": {}, \"pr_auc\": {}, "
+      "\"normalised_entropy\": {}{}",
+      number(eval.auc, 9), number(eval.log_loss, 9), number(eval.accuracy, 9),
+      number(eval.calibration, 9), number(eval.pr_auc, 9), number(eval.normalised_entropy, 9),
+      eval.gauc ? ", \"gauc\": " + number(*eval.gauc, 9) : "");
+}
+
 }  // namespace
 
 void RunDirectory::log(const StepMetrics& m) {
@@ -138,15 +147,15 @@ void RunDirectory::log(const StepMetrics& m) {
 }
 
 void RunDirectory::log(const Evaluation& evaluation, double epoch, const char* split) {
-  const EvalResult& eval = evaluation.result;
+  std::string tasks;
+  for (const auto& [name, result] : evaluation.result.tasks) {
+    tasks += fmt::format("{}\"{}\": {{{}, \"samples\": {}}}", tasks.empty() ? "" : ", ", name,
+                         metrics_of(result), result.samples);
+  }
+  if (!tasks.empty()) tasks = fmt::format(", \"tasks\": {{{}}}", tasks);
   metrics_->append(fmt::format(
-      "{{\"step\": {}, \"epoch\": {}, \"split\": \"{}\", \"auc\": {}, \"log_loss\": {}, "
-      "\"accuracy\": {}, \"calibration\": {}, \"pr_auc\": {}, \"normalised_entropy\": {}{}, "
-      "\"time\": \"{}\"}}\n",
-      evaluation.step, number(epoch, 6), split, number(eval.auc, 9), number(eval.log_loss, 9),
-      number(eval.accuracy, 9), number(eval.calibration, 9), number(eval.pr_auc, 9),
-      number(eval.normalised_entropy, 9), eval.gauc ? ", \"gauc\": " + number(*eval.gauc, 9) : "",
-      now()));
+      "{{\"step\": {}, \"epoch\": {}, \"split\": \"{}\", {}{}, \"time\": \"{}\"}}\n",
+      evaluation.step, number(epoch, 6), split, metrics_of(evaluation.result), tasks, now()));
 }
 
 void RunDirectory::update_evaluation(const RunSummary& summary) {

@@ -34,6 +34,7 @@ void add(const EvalResult& eval, Json& object) {
   object["accuracy"] = number(eval.accuracy);
   object["calibration"] = number(eval.calibration);
   object["samples"] = eval.samples;
+  for (const TaskResult& task : eval.tasks) add(task.result, object["tasks"][task.name]);
 }
 
 Json to_json(const std::optional<Evaluation>& evaluation) {

@@ -67,11 +67,20 @@ void StepReports::finish() {
 void StepReports::evaluation(const Evaluation& evaluation, const char* split) {
   directory_.log(evaluation, epoch(evaluation.step), split);
   context_.log.info("step {}: {} {}", evaluation.step, split, text_of(evaluation.result));
+  say_tasks(evaluation.result);
+}
+
+void StepReports::say_tasks(const EvalResult& result) const {
+  for (const TaskResult& task : result.tasks) {
+    context_.log.info("  task {}: {} samples, {}", task.name, task.result.samples,
+                      text_of(task.result));
+  }
 }
 
 void StepReports::best(const Evaluation& evaluation) const {
   context_.log.info("the best evaluation: step {}: {}", evaluation.step,
                     text_of(evaluation.result));
+  say_tasks(evaluation.result);
 }
 
 void StepReports::slices(const SlicedResult& sliced) {

@@ -36,6 +36,7 @@ class StepReports {
 
  private:
   double epoch(int64_t step) const;
+  void say_tasks(const EvalResult& result) const;
   void watch_loss(const RunProgress& progress, int64_t samples);
 
   Context& context_;

@@ -219,7 +219,8 @@ ExitCode run_training(World& world, const RunOptions& given) {
   const auto to_the_end = [&] {
     std::optional<PredictionFile> predictions;
     if (!options.predict.empty()) {
-      predictions.emplace(comm, options.predict, sources.test->plan().samples);
+      predictions.emplace(comm, options.predict, sources.test->plan().samples,
+                          config.model.task_names());
     }
     RunProgress progress;
     EvaluationHistory evaluations(config.checkpoint.keep_best);

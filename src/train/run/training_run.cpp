@@ -162,7 +162,7 @@ std::optional<EvalResult> TrainingRun::evaluate_source(const BatchSource& source
   extras.progress = [&](int64_t batches, int64_t samples) {
     reports_.evaluating(progress.step, batches, samples, source.plan().batches_per_epoch());
   };
-  const auto result = evaluate(context_, trainer_, source, config_.data, stop, extras);
+  const auto result = evaluate(context_, trainer_, source, config_, stop, extras);
   reports_.clear_line();
   context_.trace.count_totals(true);
   evaluations_sent_ += sent_bytes() - sent_before;

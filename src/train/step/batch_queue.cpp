@@ -15,6 +15,7 @@ void BatchQueue::push(const Batch& batch) {
   spare_.pop_front();
   PendingBatch& pending = pending_.back();
   pending.global_size = batch.global_size;
+  pending.local_size = batch.size();
   pending.first_sample = batch.local.begin;
   pending.dropped = batch.dropped;
   if (batch.content != 0 && batch.content == pending.content) return;

@@ -14,13 +14,12 @@ namespace dlrm {
 struct PendingBatch {
   explicit PendingBatch(Device& device) : staging(device, "dense features and labels") {}
 
-  int64_t local_size() const { return static_cast<int64_t>(targets.size()); }
-
   StagingBuffer staging;
   View<const float> dense;  ///< [b, dense_features], device memory
-  Targets targets;          ///< [b], device memory
-  Targets host_targets;     ///< [b], the staging buffer's host side
+  Targets targets;          ///< [labels, b], device memory
+  Targets host_targets;     ///< [labels, b], the staging buffer's host side
   int64_t global_size = 0;
+  int64_t local_size = 0;    ///< b
   int64_t first_sample = 0;  ///< of this rank in the global batch
   int64_t dropped = 0;       ///< invalid ids left out of this rank's samples
   int64_t content = 0;       ///< of the batch that the buffers hold, see Batch

@@ -38,7 +38,7 @@ void GraphStep::train(const PendingBatch& batch, const StepOptimizers& now) {
 void GraphStep::train_recorded(const PendingBatch& batch, StepOptimizers now) {
   const Span span(context_.trace, "recorded");
   embeddings_.await_ids();  // the host waits, so it is no part of a recording
-  key_ = {static_cast<uint64_t>(batch.global_size), static_cast<uint64_t>(batch.local_size()),
+  key_ = {static_cast<uint64_t>(batch.global_size), static_cast<uint64_t>(batch.local_size),
           reinterpret_cast<uintptr_t>(batch.dense.data()),
           reinterpret_cast<uintptr_t>(batch.targets.labels.data()),
           reinterpret_cast<uintptr_t>(batch.targets.weights.data())};

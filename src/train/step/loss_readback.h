@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "dlrm/nn/parameters.h"
 
@@ -10,15 +11,16 @@ namespace dlrm {
 /// Copies the loss of a step and the flag that skips updates from the device to the host.
 class LossReadback {
  public:
-  LossReadback(Context& context, const float* skip_update_flag);
+  /// `weights`: of the loss of each label.
+  LossReadback(Context& context, const float* skip_update_flag, const std::vector<double>& weights);
 
-  /// Device memory, [1]: the loss summed over local samples.
-  View<double> device() const { return loss_.view(); }
+  /// Device memory, [1]: the loss of a label summed over local samples.
+  View<double> device(size_t label) const { return loss_.view().subspan(label, 1); }
   /// Queues the copies to the host.
   void copy();
   /// Marks the point of the stream that wait() waits for.
   void record() { context_.stream.record(*copied_); }
-  /// Returns the loss once it is on the host.
+  /// Returns the weighted sum of the labels' losses once they are on the host.
   double wait(const Progress& progress);
   /// True if the device had skipped updates by the time of wait(). Always false if there is no
   /// flag.
@@ -29,6 +31,7 @@ class LossReadback {
  private:
   Context& context_;
   const float* flag_;  // device memory, or null
+  const std::vector<double> weights_;
   Array<double> loss_;
   HostArray<double> host_loss_;
   HostArray<float> host_flag_;

@@ -1,5 +1,6 @@
 #include "dlrm/train/model.h"
 
+#include "dlrm/core/labels.h"
 #include "dlrm/core/partition.h"
 #include "dlrm/device/transfer.h"
 #include "dlrm/nn/matrix_stride.h"
@@ -27,19 +28,19 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
       batch, HiddenLayers{m.dropout.bottom, config.train.seed, m.layer_norm.bottom});
   interaction_ = make_interaction(m.interaction, {context, ops, parameters_, compute_, batch,
                                                   m.interaction_inputs(), m.projected_features()});
-  top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
-                               m.top_mlp, act, Activation::kNone, compute_, batch,
+  top_ =
+      std::make_unique<Towers>(context, ops, parameters_, m, interaction_->width(), compute_, batch,
                                HiddenLayers{m.dropout.top, config.train.seed, m.layer_norm.top});
-  if (m.linear) linear_ = std::make_unique<LinearPart>(ops, parameters_, m.dense_features);
+  if (m.linear) {
+    linear_ = std::make_unique<LinearPart>(context, ops, parameters_, m, compute_, batch);
+  }
   parameters_.allocate(joined_gradients);
   const auto buffer = [&](int64_t columns) { return make_buffer(columns, "activations"); };
-  buffers_ = {buffer(m.dense_features),
-              buffer(bottom_->outputs()),
-              buffer(interaction_->width()),
-              buffer(1),
-              {},
-              {}};
-  loss_ = std::make_unique<LossReadback>(context, parameters_.skip_update_flag());
+  buffers_ = {
+      buffer(m.dense_features), buffer(bottom_->outputs()), buffer(interaction_->width()), {}, {}};
+  std::vector<double> weights;
+  for (size_t label = 0; label < top_->count(); ++label) weights.push_back(top_->weight(label));
+  loss_ = std::make_unique<LossReadback>(context, parameters_.skip_update_flag(), weights);
 }
 
 Model::~Model() = default;
@@ -63,17 +64,17 @@ void Model::interact(const Matrix& e, const Progress& progress) {
 }
 
 void Model::top(const Progress& progress, const DropoutPlace* training) {
-  last_.logits = top_->forward(last_.z, progress, training);
-  if (linear_) linear_->forward(last_.input, of_linear_part(last_.e), last_.logits);
+  top_->forward(last_.z, progress, training);
+  if (linear_) linear_->forward(last_.input, of_linear_part(last_.e), top_->logits());
 }
 
 void Model::loss(const Targets& targets, int64_t global_size) {
-  const Matrix dlogits = in(buffers_.dlogits, last_.logits.rows, 1);
-  const View<double> loss = loss_->device();
-  ops_.bce_with_logits(last_.logits, targets, 1.0f / static_cast<float>(global_size), loss,
-                       dlogits);
-  if (float* flag = parameters_.skip_update_flag()) {
-    ops_.find_non_finite(last_.logits, {flag, 1});
+  for (size_t label = 0; label < top_->count(); ++label) {
+    const float scale = static_cast<float>(top_->weight(label)) / static_cast<float>(global_size);
+    const Matrix logits = top_->logits()[label];
+    ops_.bce_with_logits(logits, of_label(targets, label, top_->count()), scale,
+                         loss_->device(label), top_->dlogits()[label]);
+    if (float* flag = parameters_.skip_update_flag()) ops_.find_non_finite(logits, {flag, 1});
   }
   loss_->copy();
 }
@@ -83,19 +84,18 @@ double Model::loss_sum(const Progress& progress) { return loss_->wait(progress);
 bool Model::update_skipped() const { return loss_->update_skipped(); }
 bool Model::update_skipped_after_all_work() { return loss_->update_skipped_after_all_work(); }
 
-void Model::start_probabilities() { probabilities_->start(last_.logits, last_.e, parameters_); }
+void Model::start_probabilities() { probabilities_->start(*top_, last_.e, parameters_); }
 
 void Model::finish_probabilities(View<float> p, const Progress& progress) {
   probabilities_->finish(p, progress);
 }
 
 void Model::backward_linear(const Matrix& de) {
-  if (linear_) linear_->backward(in(buffers_.dlogits, last_.logits.rows, 1), of_linear_part(de));
+  if (linear_) linear_->backward(top_->dlogits(), of_linear_part(de));
 }
 
 void Model::backward_top(const Progress& progress) {
-  top_->backward(in(buffers_.dlogits, last_.logits.rows, 1),
-                 in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
+  top_->backward(in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
 }
 
 /// With a linear part E has more columns than the interaction has a place for.

@@ -146,13 +146,13 @@ void Trainer::infer(std::vector<float>& probabilities, TargetList& targets, cons
   route_ahead(next);
   DLRM_CHECK(!queue_->empty(), "an evaluation before its batch was routed");
   const PendingBatch& batch = queue_->front();
-  const size_t before = probabilities.size(), samples = batch.targets.size();
+  const size_t before = probabilities.size(), values = batch.targets.size();
   step_->infer(batch);
   model_.start_probabilities();
   targets.append(batch.host_targets);
   end_batch();
   if (context_.device.asynchronous()) route_ahead(next);
-  probabilities.resize(before + samples);
+  probabilities.resize(before + values);
   model_.finish_probabilities(View<float>(probabilities).subspan(before), step_->progress());
   status_->check_own_ids();
 }

@@ -108,8 +108,7 @@ void TrainingStep::forward(const PendingBatch& batch, StageClock* clock,
     embeddings_.lookup();
     embeddings_.start_return();
   });
-  stage(clock, "bottom",
-        [&] { model_.bottom(batch.dense, batch.local_size(), progress_, dropout); });
+  stage(clock, "bottom", [&] { model_.bottom(batch.dense, batch.local_size, progress_, dropout); });
   Matrix pooled;
   stage(clock, "return", [&] {
     if (training) embeddings_.sort_ids();

@@ -86,6 +86,22 @@ TEST(EvaluationHistory, TheTextKeepsAllBits) {
   EXPECT_EQ(restored.since_best(), 1);
 }
 
+TEST(EvaluationHistory, TasksAreRestoredInTheirOrder) {
+  EvaluationHistory history(BestMetric::kAuc), restored(BestMetric::kAuc);
+  Evaluation evaluation = at(3, 0.6, 0.5);
+  evaluation.result.tasks = {{"z", {5, 1.0 / 3, 0.25, 0.5, 2}}, {"a", {6, std::nullopt, 0.75}}};
+  history.add(evaluation);
+  restored.restore(history.text());
+  const std::vector<TaskResult>& tasks = restored.best()->result.tasks;
+  ASSERT_EQ(tasks.size(), 2u);
+  EXPECT_EQ(tasks[0].name, "z");
+  EXPECT_EQ(tasks[0].result.auc, 1.0 / 3);
+  EXPECT_EQ(tasks[0].result.samples, 5);
+  EXPECT_EQ(tasks[1].name, "a");
+  EXPECT_FALSE(tasks[1].result.auc.has_value());
+  EXPECT_EQ(tasks[1].result.log_loss, 0.75);
+}
+
 TEST(EvaluationHistory, AnEmptyTextHasNoEvaluations) {
   EvaluationHistory history(BestMetric::kAuc);
   history.add(at(1, 0.6, 0.5));

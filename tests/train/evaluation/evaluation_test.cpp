@@ -20,7 +20,7 @@ TEST(Evaluation, TakesEverySampleOnce) {
         TestRank rank(comm, c);
         Trainer trainer(rank.context, *rank.ops, c, make_plan(c, comm.size()), true);
         const auto source = make_batch_source(c, Split::kTrain, comm.rank(), comm.size());
-        const auto result = evaluate(rank.context, trainer, *source, c.data, StopSignal());
+        const auto result = evaluate(rank.context, trainer, *source, c, StopSignal());
         ASSERT_TRUE(result.has_value());
         EXPECT_EQ(result->samples, samples) << comm.size() << " ranks";
       });
@@ -52,7 +52,7 @@ TEST(Evaluation, GivesEachBatchsOwnPredictionsAndNotesItsIds) {
       targets.append({labels, {}});
     };
     EvaluationSlices slices(c.model, "left");
-    const auto result = evaluate(rank.context, trainer, *source, c.data, stop, {take, &slices});
+    const auto result = evaluate(rank.context, trainer, *source, c, stop, {take, &slices});
     ASSERT_TRUE(result.has_value());
     EXPECT_EQ(sizes, (std::vector<int64_t>{22, 22, 6}));
     const EvalResult expected = evaluate_metrics(*comm, p, targets.view());

@@ -1,5 +1,6 @@
 #include "train/evaluation/prediction_file.h"
 
+#include <cmath>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -83,6 +84,46 @@ TEST(PredictionFile, Hdf5HasAColumnOfEach) {
     }
     EXPECT_EQ(floats(path, "/label"), labels);
     EXPECT_EQ(hdf5::File::open(path).text("format"), "dlrm-predictions");
+  }
+}
+
+/// Of two tasks: the second has other probabilities, and every fourth sample lacks its label.
+void write_tasks(Communicator& comm, const std::string& path) {
+  PredictionFile file(comm, path, 8, {"click", "buy"});
+  int64_t first = 0;
+  for (const int64_t size : kBatches) {
+    const Range mine = part_of(size, comm.rank(), comm.size());
+    std::vector<float> probabilities, labels;
+    for (const bool buy : {false, true}) {
+      for (int64_t i = first + mine.begin; i < first + mine.end; ++i) {
+        probabilities.push_back(buy ? 0.5f : probability_of(i));
+        labels.push_back(buy && i % 4 == 0 ? std::nanf("") : label_of(i));
+      }
+    }
+    file.append(size, probabilities, labels);
+    first += size;
+  }
+  file.finish();
+}
+
+TEST(PredictionFile, HasEveryTaskByItsName) {
+  TemporaryFolder folder;
+  const std::string text = folder.path("p.csv"), binary = folder.path("p.h5");
+  for (const int ranks : {1, 3}) {
+    run_on_threads(ranks, [&](Communicator& comm) {
+      write_tasks(comm, text);
+      write_tasks(comm, binary);
+    });
+    EXPECT_EQ(read_file(text),
+              "sample,label_click,probability_click,label_buy,probability_buy\n"
+              "0,1,0.333333343,,0.5\n1,0,0.25,0,0.5\n2,0,0.200000003,0,0.5\n"
+              "3,1,0.166666672,1,0.5\n4,0,0.142857149,,0.5\n5,0,0.125,0,0.5\n"
+              "6,1,0.111111112,1,0.5\n7,0,0.100000001,0,0.5\n")
+        << ranks << " ranks";
+    EXPECT_EQ(floats(binary, "/probability_click")[7], probability_of(7));
+    EXPECT_EQ(floats(binary, "/probability_buy"), std::vector<float>(8, 0.5f));
+    EXPECT_EQ(floats(binary, "/label_buy")[3], 1.0f);
+    EXPECT_TRUE(std::isnan(floats(binary, "/label_buy")[4]));
   }
 }
 

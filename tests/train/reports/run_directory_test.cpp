@@ -329,6 +329,28 @@ TEST(RunSummary, SlicesAreInTheirEvaluationAndCachesOnlyIfThereAreSome) {
          "samples": 40, "pr_auc": null, "normalised_entropy": null}]})"));
 }
 
+TEST(RunSummary, AnEvaluationHasEveryTaskByItsName) {
+  EvalResult result{100, 0.75, 0.5, 0.8, 1.25};
+  result.tasks = {{"click", {90, 0.5, 0.25, 0.375, 1.5}}, {"buy", {0, std::nullopt}}};
+  TemporaryFolder folder;
+  const auto comm = make_self_comm();
+  RunDirectory directory(*comm, folder.path());
+  directory.start("", "");
+  directory.log({7, result}, 0.5, "test");
+  RunSummary summary;
+  summary.eval = {7, result};
+  for (const json& shown : {json::parse(text_of(folder.path("metrics.jsonl"))),
+                            json::parse(to_json(summary))["eval"]}) {
+    EXPECT_EQ(shown["auc"], 0.75);
+    EXPECT_EQ(shown["tasks"], json::parse(R"({
+        "click": {"auc": 0.5, "log_loss": 0.25, "accuracy": 0.375, "calibration": 1.5,
+                  "pr_auc": null, "normalised_entropy": null, "samples": 90},
+        "buy": {"auc": null, "log_loss": 0, "accuracy": 0, "calibration": 0, "pr_auc": null,
+                "normalised_entropy": null, "samples": 0}})"));
+  }
+  EXPECT_FALSE(json::parse(to_json(RunSummary()))["eval"].contains("tasks"));
+}
+
 TEST(RunSummary, WholeNumbersHaveNoFraction) {
   RunSummary summary;
   summary.numbers = {{"count", 3}, {"negative", -3}, {"large", 0x1p53 - 1}};

@@ -138,6 +138,16 @@ TEST_F(Reports, AnEvaluationIsLoggedWithItsEpoch) {
   EXPECT_THAT(log, ::testing::HasSubstr("step 7: test AUC none (one class), log loss 0.50000"));
 }
 
+TEST_F(Reports, EveryTaskOfAnEvaluationIsLogged) {
+  ::testing::internal::CaptureStderr();
+  EvalResult result{100, 0.75, 0.5, 0.8125, 1.25};
+  result.tasks = {{"click", {90, 0.5, 0.25, 0.375, 1.5}}};
+  reports().evaluation({6, result}, "test");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("  task click: 90 samples, AUC 0.50000, log loss 0.25000, "
+                                   "accuracy 0.3750, calibration 1.500\n"));
+}
+
 TEST(ReportsOfRanks, ALossThatRisesIsToldByRankZero) {
   testing::TemporaryFolder folder;
   const RunConfig config = odd_model();
