@@ -3,13 +3,11 @@
 // multi-gate mixture-of-experts", KDD 2018).
 #include <cstdint>
 
+#include "dlrm/core/experts.h"
 #include "dlrm/core/view.h"
 #include "dlrm/ops/operation.h"
 
 namespace dlrm {
-
-/// The largest number of experts.
-inline constexpr int64_t kMostExperts = 64;
 
 /// Where a mixture has its columns. Column `e·step + c` of the experts' outputs is output c of
 /// expert e. Column `t·experts + e` of logits and shares belongs to expert e of task t, and column
