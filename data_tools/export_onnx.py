@@ -156,6 +156,19 @@ def linear(graph, model, bags):
     return graph.node("Sum", *parts)
 
 
+def mixtures(graph, model, z):
+    """What each task's tower sees: the experts' outputs by the shares of its gate."""
+    experts, tasks = model.experts(), len(model.tasks)
+    width = len(model.layers(experts[0])[-1][1])
+    outputs = [mlp(graph, model, expert, z, activate_last=True) for expert in experts]
+    stacked = graph.node("Reshape", graph.node("Concat", *outputs, axis=1), graph.numbers(-1, len(experts), width))
+    gates = graph.constant("gates", model.arrays["gates/weight"])
+    logits = graph.node("Reshape", graph.node("Gemm", z, gates, transB=1), graph.numbers(-1, tasks, len(experts)))
+    mixed = graph.node("MatMul", graph.node("Softmax", logits, axis=-1), stacked)
+    return [graph.node("Reshape", graph.node("Gather", mixed, graph.numbers(task), axis=1), graph.numbers(-1, width))
+            for task in range(tasks)]
+
+
 def make(model):
     graph = Graph()
     x = []  # X, unless the model has no dense features
@@ -172,8 +185,10 @@ def make(model):
     z = INTERACTIONS[model.interaction["type"]](graph, model, x, e)
     wide = linear(graph, model, bags) if model.linear else None
     outputs = []
-    for name, tower in zip([f"probability_{task}" for task in model.tasks] or ["probability"], model.towers()):
-        logits = mlp(graph, model, tower, z, activate_last=False)
+    inputs = mixtures(graph, model, z) if model.experts() else [z] * len(model.towers())
+    names = [f"probability_{task}" for task in model.tasks] or ["probability"]
+    for name, tower, x in zip(names, model.towers(), inputs):
+        logits = mlp(graph, model, tower, x, activate_last=False)
         if wide:
             logits = graph.node("Add", logits, wide)
         flat = graph.node("Reshape", logits, graph.numbers(-1))

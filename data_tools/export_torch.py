@@ -161,13 +161,41 @@ TOWERS_NORM_INIT = """
             for sizes in TOWERS.values())"""
 
 TOWERS_FORWARD = """
-logits = {{}}{wide}
+logits = {{}}{wide}{mixed}
 for t, task in enumerate(TOWERS):
-    y = z
+    y = {input}
     for i, layer in enumerate(self.towers[t][:-1]):
         y = activation({layer})
     logits[task] = self.towers[t][-1](y)[:, 0]{linear}
 return logits
+"""
+
+EXPERTS = """
+
+# [out, in] of each layer of an expert, and the number of experts.
+EXPERT = {sizes}
+EXPERTS = {count}"""
+
+EXPERTS_INIT = """
+self.experts = torch.nn.ModuleList(
+    torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in EXPERT) for _ in range(EXPERTS))
+self.gates = torch.nn.Linear(EXPERT[0][1], len(TOWERS) * EXPERTS, bias=False)
+"""
+
+EXPERTS_NORM_INIT = """
+        self.experts_norms = torch.nn.ModuleList(
+            torch.nn.ModuleList(torch.nn.LayerNorm(out, eps={eps}) for out, _ in EXPERT[:-1]) for _ in range(EXPERTS))"""
+
+# [b, tasks, n]: the experts' outputs by the shares of each task.
+MIXED = """
+shares = self.gates(z).reshape(len(z), len(TOWERS), EXPERTS).softmax(2)
+mixed = shares @ torch.stack([self.expert(e, z) for e in range(EXPERTS)], 1)"""
+
+EXPERT_FORWARD = """
+    def expert(self, number, y):
+        for i, layer in enumerate(self.experts[number]):
+            y = activation({layer})
+        return y
 """
 
 # The last layer has no norm.
@@ -243,11 +271,26 @@ def towers(model):
     layer = "self.towers_norms[t][i](layer(y))" if normed else "layer(y)"
     norms = TOWERS_NORM_INIT.format(eps=trained_model.LAYER_NORM_EPS) if normed else ""
     wide = "\nwide = self.linear_part(dense, bags)" if model.linear else ""
-    forward = TOWERS_FORWARD.format(layer=layer, wide=wide, linear=" + wide" if model.linear else "")
+    mixture = experts(model)
+    forward = TOWERS_FORWARD.format(layer=layer, wide=wide, linear=" + wide" if model.linear else "",
+                                    mixed=MIXED if mixture else "", input="mixed[:, t]" if mixture else "z")
     return {"one": f"[{model.tasks[0]!r}]".replace("'", '"'), "returns": "The logits of each task, [b], by its name.",
-            "top_name": "towers", "top": "TOWERS = " + pprint.pformat(sizes, sort_dicts=False),
-            "top_init": indented(TOWERS_INIT), "top_layers": indented(forward),
-            "norms": norm_init(model, "bottom") + norms}
+            "top_name": "towers", "top": "TOWERS = " + pprint.pformat(sizes, sort_dicts=False) + mixture.get("sizes", ""),
+            "top_init": indented(TOWERS_INIT + mixture.get("init", "")),
+            "top_layers": indented(forward) + "\n" + mixture.get("forward", ""),
+            "norms": norm_init(model, "bottom") + norms + mixture.get("norms", "")}
+
+
+def experts(model):
+    """The parts of the source that are about experts, if there are any."""
+    mlps = model.experts()
+    if not mlps:
+        return {}
+    normed = any(norm for expert in mlps for norm in model.norms(expert))
+    layer = "self.experts_norms[number][i](layer(y)) if i + 1 < len(EXPERT) else layer(y)" if normed else "layer(y)"
+    return {"sizes": EXPERTS.format(sizes=shapes(model, mlps[0]), count=len(mlps)), "init": EXPERTS_INIT,
+            "forward": EXPERT_FORWARD.format(layer=layer),
+            "norms": EXPERTS_NORM_INIT.format(eps=trained_model.LAYER_NORM_EPS) if normed else ""}
 
 
 def source(model, weights_name):
@@ -297,6 +340,9 @@ def save_weights(model, path):
     parts = {"mlp/bottom": ("bottom.", "bottom_norms.")}
     for t, tower in enumerate(model.towers()):
         parts[tower] = (f"towers.{t}.", f"towers_norms.{t}.") if model.tasks else ("top.", "top_norms.")
+    for e, expert in enumerate(model.experts()):
+        parts[expert] = f"experts.{e}.", f"experts_norms.{e}."
+        state["gates.weight"] = model.arrays["gates/weight"]
     for mlp, (layers, norms) in parts.items():
         for i, (weight, bias) in enumerate(model.layers(mlp)):
             state[f"{layers}{i}.weight"], state[f"{layers}{i}.bias"] = weight, bias

@@ -63,8 +63,12 @@ class TrainedModel:
         """The MLPs above the interaction: the top MLP, or the tower of each task."""
         return [f"tasks/{task}" for task in self.tasks] or ["mlp/top"]
 
+    def experts(self):
+        """The MLPs between the interaction and the towers; empty if there are none."""
+        return [f"experts/{e}" for e in range(64) if f"experts/{e}/0/weight" in self.arrays]
+
     def layers(self, mlp):
-        """The (weight [out, in], bias [out]) of each layer of "mlp/bottom" or a tower."""
+        """The (weight [out, in], bias [out]) of each layer of "mlp/bottom", a tower or an expert."""
         names = [f"{mlp}/{i}" for i in range(64) if f"{mlp}/{i}/weight" in self.arrays]
         return [(self.arrays[name + "/weight"], self.arrays[name + "/bias"]) for name in names]
 
@@ -88,11 +92,13 @@ class TrainedModel:
     def description(self):
         """What an exported file says about the model, as JSON values."""
         tasks = {"tasks": self.tasks} if self.tasks else {}
+        if self.experts():
+            tasks["experts"] = len(self.experts())
         return {
             "dense_features": self.dense_features,
             "activation": self.activation,
             "layer_norm": {"bottom": any(self.norms("mlp/bottom")),
-                           "top": any(norm for tower in self.towers() for norm in self.norms(tower))},
+                           "top": any(norm for tower in self.towers() + self.experts() for norm in self.norms(tower))},
             "interaction": self.interaction,
             "linear": self.linear,
             "tables": [{"name": name, "rows": self.table(name).shape[0], "dim": self.table(name).shape[1]}
@@ -121,8 +127,9 @@ class TrainedModel:
                 e[i] = e[i] @ matrix.T.astype(np.float64)
         z = self._interact(x, e)
         wide = self._linear(dense, bags) if self.linear else 0
-        found = [sigmoid(self._mlp(tower, z, activate_last=False)[:, 0] + wide).astype(np.float32)
-                 for tower in self.towers()]
+        inputs = self._mixtures(z) if self.experts() else [z] * len(self.towers())
+        found = [sigmoid(self._mlp(tower, x, activate_last=False)[:, 0] + wide).astype(np.float32)
+                 for tower, x in zip(self.towers(), inputs)]
         return dict(zip(self.tasks, found)) if self.tasks else found[0]
 
     def _mlp(self, mlp, x, activate_last):
@@ -134,6 +141,14 @@ class TrainedModel:
             if activate_last or i + 1 < len(layers):
                 x = ACTIVATIONS[self.activation](x)
         return x
+
+    def _mixtures(self, z):
+        """What each task's tower sees."""
+        outputs = np.stack([self._mlp(expert, z, activate_last=True) for expert in self.experts()], 1)
+        logits = (z @ self.arrays["gates/weight"].T.astype(np.float64)).reshape(len(z), len(self.tasks), -1)
+        shares = np.exp(logits - logits.max(2, keepdims=True))
+        shares /= shares.sum(2, keepdims=True)
+        return list((shares @ outputs).transpose(1, 0, 2))
 
     def _linear(self, dense, bags):
         dense = np.asarray(dense, np.float64)

@@ -131,9 +131,14 @@ int64_t ModelConfig::dense_parameters() const {
   int64_t total = mlp_parameters(dense_features, bottom_mlp, layer_norm.bottom) +
                   interaction_cost().parameters + (linear ? dense_features : 0);
   for (const Tower& tower : towers()) {
-    total += mlp_parameters(interaction_width(), tower.layers, layer_norm.top);
+    total += mlp_parameters(tower_inputs(), tower.layers, layer_norm.top);
   }
-  return total;
+  const int64_t expert = mlp_parameters(interaction_width(), experts.layers, layer_norm.top);
+  return total + experts.count * (expert + num_labels() * interaction_width());
+}
+
+int64_t ModelConfig::tower_inputs() const {
+  return experts.count > 0 ? experts.layers.back() : interaction_width();
 }
 
 std::vector<Tower> ModelConfig::towers() const {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/experts.h"
 
 #include "interaction_schema.h"
 #include "names.h"
@@ -73,6 +74,16 @@ Codec<std::vector<TaskConfig>> task_list() {
   return codec;
 }
 
+Schema<ExpertsConfig> experts_schema() {
+  using E = ExpertsConfig;
+  Schema<E> schema;
+  schema.key("count", &E::count, whole_number<int64_t>(0, kMostExperts),
+             "the number of experts, 2 or more; 0 = none");
+  schema.key("layers", &E::layers, whole_numbers(1, kMaxLayerWidth, 0, kMaxLayers),
+             "layer widths of each; the last one is that of the towers' input");
+  return schema;
+}
+
 }  // namespace
 
 Schema<ModelConfig> model_schema() {
@@ -113,6 +124,11 @@ Schema<ModelConfig> model_schema() {
            "interaction's output")
       .default_shown("one label and the top MLP")
       .omit_if([](const M& model) { return model.tasks.empty(); });
+  schema
+      .key("experts", &M::experts, section(experts_schema()),
+           "MLPs over the interaction's output; a task's tower sees the sum of their outputs by "
+           "shares that depend on the sample and the task (MMoE)")
+      .omit_if([](const M& model) { return model.experts.count == 0; });
   schema.then([](const Node& node, const std::string& path, M& model) {
     set_default_dim(model.tables, model.embedding_dim);
     model.add_linear_tables();

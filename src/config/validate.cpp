@@ -85,6 +85,20 @@ void check_hidden_layers(const char* key, bool is_set, bool has_any, const char*
                     place_of(root, key).text(), key, mlp);
 }
 
+void check_experts(const ModelConfig& model, const Node& root) {
+  const ExpertsConfig& experts = model.experts;
+  const auto refuse = [&](const char* what) {
+    throw usage_error("{}: {}", place_of(root, "model.experts").text(), what);
+  };
+  if (experts.count == 1) refuse("model.experts.count is 1: needs 2 or more, or 0 for none");
+  if ((experts.count > 0) == experts.layers.empty()) {
+    refuse("model.experts has count or layers alone: needs both");
+  }
+  if (experts.count > 0 && model.tasks.empty()) {
+    refuse("model.experts are shared by several tasks: needs model.tasks, or leave it out");
+  }
+}
+
 void check_tasks(const ModelConfig& model, const Node& root) {
   for (size_t t = 0; t < model.tasks.size(); ++t) {
     const TaskConfig& task = model.tasks[t];
@@ -101,10 +115,13 @@ void check_model(const ModelConfig& model, const Node& root) {
                       place_of(root, "model.top_mlp").text(), model.top_mlp.back());
   }
   check_tasks(model, root);
+  check_experts(model, root);
   const bool bottom = model.bottom_mlp.size() > 1;
-  bool top = false;
+  bool top = model.experts.layers.size() > 1;
   for (const Tower& tower : model.towers()) top |= tower.layers.size() > 1;
-  const char* const above = model.tasks.empty() ? "model.top_mlp" : "each tower";
+  const char* const above = model.tasks.empty()        ? "model.top_mlp"
+                            : model.experts.count == 0 ? "each tower"
+                                                       : "each tower and expert";
   check_hidden_layers("model.dropout.bottom", model.dropout.bottom > 0, bottom, "model.bottom_mlp",
                       root);
   check_hidden_layers("model.dropout.top", model.dropout.top > 0, top, above, root);

@@ -15,7 +15,7 @@ constexpr int64_t kMaskStep = 128;  // bits; the rows of a mask are a multiple o
 
 Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& path,
          int64_t inputs, const std::vector<int64_t>& sizes, Activation act, Activation last_act,
-         DType compute, int64_t max_batch, const HiddenLayers& hidden)
+         DType compute, int64_t max_batch, const HiddenLayers& hidden, Matrix place)
     : ops_(ops),
       parameters_(parameters),
       inputs_(inputs),
@@ -36,9 +36,14 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
     layer.act = i + 1 == sizes.size() ? last_act : act;
     layer.stride = matrix_stride(context.device, out);
     const size_t bytes = static_cast<size_t>(max_batch * layer.stride) * size_of(compute);
-    layer.output = Buffer(context.device, bytes, "activations");
-    if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
     const bool is_hidden = i + 1 < sizes.size();
+    if (is_hidden || !place.data) {
+      layer.output = Buffer(context.device, bytes, "activations");
+      layer.place = Matrix(layer.output.data(), compute, max_batch, out, layer.stride);
+    } else {
+      layer.place = place;
+    }
+    if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
     const bool drops = dropout_ > 0 && is_hidden, norms = hidden.layer_norm && is_hidden;
     if (norms) {
       layer.norm = parameters.add(layer.path + "/norm/weight", out, 0, 0, /*constant=*/1);
@@ -81,7 +86,7 @@ Matrix Mlp::forward(Matrix x, const Progress& progress, const DropoutPlace* trai
   if (training) place_ = *training;
   for (Layer& layer : layers_) {
     layer.x = x;
-    layer.y = Matrix(layer.output.data(), compute_, x.rows, layer.outputs, layer.stride);
+    layer.y = layer.place.row_range(0, x.rows);
     if (needs_input(layer.act)) {
       layer.z = Matrix(layer.input.data(), compute_, x.rows, layer.outputs, layer.stride);
     }

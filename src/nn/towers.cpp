@@ -6,6 +6,11 @@ namespace dlrm {
 
 Towers::Towers(Context& context, Ops& ops, Parameters& parameters, const ModelConfig& model,
                int64_t inputs, DType compute, int64_t max_batch, const HiddenLayers& hidden) {
+  if (model.experts.count > 0) {
+    mixture_ = std::make_unique<Mixture>(context, ops, parameters, model, inputs, compute,
+                                         max_batch, hidden);
+    inputs = model.experts.layers.back();
+  }
   const int64_t elements = max_batch * matrix_stride(context.device, 1);
   for (const Tower& tower : model.towers()) {
     Part part;
@@ -21,8 +26,9 @@ Towers::Towers(Context& context, Ops& ops, Parameters& parameters, const ModelCo
 }
 
 void Towers::forward(Matrix z, const Progress& progress, const DropoutPlace* training) {
+  if (mixture_) mixture_->forward(z, progress, training);
   for (size_t t = 0; t < towers_.size(); ++t) {
-    logits_[t] = dlogits_[t] = towers_[t].mlp->forward(z, progress, training);
+    logits_[t] = dlogits_[t] = towers_[t].mlp->forward(input_of(t, z), progress, training);
     dlogits_[t].data = towers_[t].dlogits.data();
   }
 }
@@ -30,13 +36,19 @@ void Towers::forward(Matrix z, const Progress& progress, const DropoutPlace* tra
 /// From the last tower, because backward fills the gradients of parameters from the end.
 void Towers::backward(Matrix dz, const Progress& progress) {
   for (size_t t = towers_.size(); t-- > 0;) {
+    if (mixture_) {
+      towers_[t].mlp->backward(dlogits_[t], mixture_->gradient_of(t), progress);
+      continue;
+    }
     const bool is_first = t + 1 == towers_.size();
     towers_[t].mlp->backward(dlogits_[t], dz, progress, is_first ? Matrix() : dz);
   }
+  if (mixture_) mixture_->backward(dz, progress);
 }
 
 std::vector<std::pair<std::string, Matrix>> Towers::activations() const {
   std::vector<std::pair<std::string, Matrix>> all;
+  if (mixture_) all = mixture_->activations();
   for (const Part& tower : towers_) {
     const auto part = tower.mlp->activations();
     all.insert(all.end(), part.begin(), part.end());

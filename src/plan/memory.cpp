@@ -72,32 +72,48 @@ double gpu_key_bytes(const ModelConfig& model) {
   return 4;
 }
 
-/// What follows the interaction: the layers of all towers.
+/// What follows the interaction: the layers of all experts and towers.
 struct TowerLayers {
   double outputs = 0;         // of all layers
   double hidden_outputs = 0;  // of all layers but the last of each
   size_t count = 0, hidden = 0;
 
   explicit TowerLayers(const ModelConfig& model) {
-    for (const Tower& tower : model.towers()) {
-      outputs += sum_of(tower.layers);
-      hidden_outputs += sum_of(tower.layers) - real(tower.layers.back());
-      count += tower.layers.size();
-      hidden += tower.layers.size() - 1;
-    }
+    for (const Tower& tower : model.towers()) add(tower.layers, 1);
+    if (model.experts.count > 0)
+      add(model.experts.layers, static_cast<size_t>(model.experts.count));
+  }
+
+ private:
+  void add(const std::vector<int64_t>& layers, size_t mlps) {
+    outputs += real(mlps) * sum_of(layers);
+    hidden_outputs += real(mlps) * (sum_of(layers) - real(layers.back()));
+    count += mlps * layers.size();
+    hidden += mlps * (layers.size() - 1);
   }
 };
+
+/// What gates have for a sample: a logit for each task and expert.
+int64_t gate_outputs(const ModelConfig& model) { return model.num_labels() * model.experts.count; }
+
+/// Outputs of mixtures and gates, per sample.
+double mixture_outputs(const ModelConfig& model) {
+  if (model.experts.count == 0) return 0;
+  return real(model.num_labels() * model.experts.layers.back() + gate_outputs(model));
+}
 
 /// Padding of weight rows to 16 elements, in all arrays that dense_bytes counts for a parameter.
 double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
   const ModelConfig& model = config.model;
   const InteractionCost interaction = model.interaction_cost();
   const TowerLayers top(model);
-  const double rows = sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + top.outputs;
+  const double rows = sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + top.outputs +
+                      real(gate_outputs(model));
   const size_t norms = (model.layer_norm.bottom ? model.bottom_mlp.size() : 0) +
                        (model.layer_norm.top ? top.count : 0);
   const double tensors = 2.0 * real(model.bottom_mlp.size() + top.count + norms) +
-                         real(interaction.tensors) + (model.linear ? 2 : 0) + 1;
+                         real(interaction.tensors) + (model.linear ? 2 : 0) +
+                         (model.experts.count > 0 ? 2 : 0) + 1;
   return kPadding * (rows + tensors) * bytes_a_parameter;
 }
 
@@ -112,7 +128,8 @@ double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
                       hidden(model.dropout.top > 0, top.count) +
                       hidden(model.layer_norm.bottom, model.bottom_mlp.size()) +
                       hidden(model.layer_norm.top, top.count);
-  const double buffers = 2.0 * real(layers) + more + real(model.interaction_cost().tensors) + 8;
+  const double buffers = 2.0 * real(layers) + more + real(model.interaction_cost().tensors) + 8 +
+                         (model.experts.count > 0 ? 2.0 * real(model.num_labels()) + 4 : 0);
   const double masks = (sum_of(model.bottom_mlp) + top.outputs) / 8 + 16.0 * real(layers);
   return real(local_batch) * (kPadding * buffers * element + masks);
 }
@@ -162,7 +179,9 @@ double widened_bytes(const RunConfig& config, int64_t local_batch) {
     }
   };
   add_layers(model.dense_features, model.bottom_mlp);
-  for (const Tower& tower : model.towers()) add_layers(model.interaction_width(), tower.layers);
+  for (const Tower& tower : model.towers()) add_layers(model.tower_inputs(), tower.layers);
+  add_layers(model.interaction_width(), model.experts.layers);
+  if (model.experts.count > 0) add_layers(model.interaction_width(), {gate_outputs(model)});
   const int64_t vectors = local_batch * widest;
   return 4.0 * real(2 * vectors + std::max(vectors, largest));
 }
@@ -232,13 +251,14 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
   const TowerLayers top(model);
   const double elements = real(model.dense_features) + sum_of(model.bottom_mlp) +
                           real(model.interaction_width() + model.interaction_cost().kept) +
-                          top.outputs;
+                          top.outputs + mixture_outputs(model);
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
   const bool keeps_inputs = needs_input(model.activation);
   const double inputs = keeps_inputs ? sum_of(model.bottom_mlp) + top.hidden_outputs : 0;
   const double shared_logit = model.linear && !model.tasks.empty() ? 1 : 0;
   const double numbers = 2.0 * elements + inputs + hidden_extra(model) + shared_logit;
-  const double bytes = real(local_batch) * (numbers * element + norm_statistics(model));
+  const double shares = 4.0 * real(gate_outputs(model));
+  const double bytes = real(local_batch) * (numbers * element + norm_statistics(model) + shares);
   if (plans_for_gpu(config)) return bytes + gpu_activation_extra(config, local_batch);
   const bool widens = config.train.precision == Precision::kBf16;
   return widens ? bytes + widened_bytes(config, local_batch) : bytes;

@@ -36,8 +36,31 @@ TEST(Tasks, CountTheParametersOfEveryTower) {
   EXPECT_EQ(two.dense_parameters() - one.dense_parameters(), (z + 1) * 64 + 65);
 }
 
+TEST(Tasks, CountTheParametersOfExpertsAndGates) {
+  const std::string experts = "model.experts={count: 3, layers: [20, 10]}";
+  const ModelConfig plain = small_config({kTwo}).model, mixed = small_config({kTwo, experts}).model;
+  const int64_t z = plain.interaction_width();
+  EXPECT_EQ(mixed.tower_inputs(), 10);
+  const int64_t each = (z + 1) * 20 + 21 * 10, gates = 2 * 3 * z;
+  const int64_t towers = (10 - z) * (plain.towers()[0].layers[0] + 64);
+  EXPECT_EQ(mixed.dense_parameters() - plain.dense_parameters(), 3 * each + gates + towers);
+}
+
+TEST(Tasks, ShareExpertsOnlyIfThereAreSeveral) {
+  const std::string experts = "model.experts={count: 3, layers: [20]}";
+  EXPECT_EQ(error_of(kSmallYaml, {experts}),
+            "--set " + experts +
+                ": model.experts are shared by several tasks: needs model.tasks, or leave it out");
+  EXPECT_EQ(error_of(kSmallYaml, {kTwo, "model.experts={count: 1, layers: [20]}"}),
+            "--set model.experts={count: 1, layers: [20]}: model.experts.count is 1: needs 2 or "
+            "more, or 0 for none");
+  EXPECT_EQ(error_of(kSmallYaml, {kTwo, "model.experts={count: 3}"}),
+            "--set model.experts={count: 3}: model.experts has count or layers alone: needs both");
+}
+
 TEST(Tasks, AreWrittenAndReadBack) {
-  const RunConfig config = small_config({kTwo, "eval.task=buy"});
+  const RunConfig config =
+      small_config({kTwo, "eval.task=buy", "model.experts={count: 3, layers: [20, 10]}"});
   EXPECT_EQ(parse_config(to_yaml(config), "written"), config);
 }
 

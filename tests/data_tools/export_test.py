@@ -63,6 +63,8 @@ MODELS = {
                     "model.bottom_mlp=[9, 8, 6]", "model.top_mlp=[12, 7, 1]", "model.activation=gelu"],
     "tasks": TASKS,
     "normed_tasks": TASKS + ["model.layer_norm.top=true", "model.activation=silu", "model.interaction=cross"],
+    "tasks_of_experts": TASKS + ["model.experts={count: 3, layers: [9, 7]}", "model.layer_norm.top=true",
+                                 "model.activation=gelu", "model.linear=true", "model.interaction=concat"],
     "linear": ["model.linear=true", "model.interaction=fm"],
     "weighted": WEIGHTS,
     "weighted_wide_tasks": TASKS + WEIGHTS + ["model.linear=true", "model.interaction=fm"],

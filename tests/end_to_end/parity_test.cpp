@@ -36,7 +36,8 @@ INSTANTIATE_TEST_SUITE_P(
     Models, Parity,
     testing::Combine(testing::Values("sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat",
                                      "adagrad_fm", "gelu_dot", "ftrl_dot", "lamb_dot", "adamw_dot",
-                                     "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm"),
+                                     "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm",
+                                     "tasks_experts_cross"),
                      testing::Values(1, 3)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param)) +

@@ -147,9 +147,27 @@ void add_layer_norms(Cases& all, DType type) {
        }});
 }
 
+void add_mixtures(Cases& all, DType type) {
+  const MixtureShape shape{2, 3, 4, 5};
+  all.push_back(
+      {fmt::format("mix_forward {}", name_of(type)), [=](Ops& ops) {
+         Cells logits = cells(3, 6, 1, type), x = cells(3, 15, 2, type);
+         Cells shares(3, 6), y = cells(3, 10, 3, type);
+         ops.run(MixForward{shape, logits.matrix(), x.matrix(), shares.floats(), y.matrix()});
+       }});
+  all.push_back({fmt::format("mix_backward {}", name_of(type)), [=](Ops& ops) {
+                   Cells shares = cells(3, 6, 1), x = cells(3, 15, 2, type);
+                   Cells dy = cells(3, 10, 3, type), dlogits(3, 6, type);
+                   Cells dx = cells(3, 15, 4, type);
+                   ops.run(MixBackward{shape, shares.floats(), x.matrix(), dy.matrix(),
+                                       dlogits.matrix(), dx.matrix()});
+                 }});
+}
+
 void add_layers(Cases& all) {
   for (const DType type : kTypes) {
     add_layer_norms(all, type);
+    add_mixtures(all, type);
     for (const bool replayed : {false, true}) {
       all.push_back(
           {fmt::format("dropout {}{}", name_of(type), replayed ? " replayed" : ""), [=](Ops& ops) {

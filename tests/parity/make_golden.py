@@ -23,7 +23,8 @@ STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
 MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
-          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm"]
+          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm",
+          "tasks_experts_cross"]
 WEIGHTED = ["a", "c"]  # whose ids have weights in weighted_dot and tasks_deepfm
 TASKS = {"click": 1.0, "buy": 0.5}  # weights of their losses
 ACTIVATIONS = {
@@ -126,10 +127,20 @@ def forward(model, w, dense, ids, weights, act):
             low = z @ w[f"cross/{i}/v"].T
             z = x0 * (low @ w[f"cross/{i}/u"].T + w[f"cross/{i}/bias"]) + z
     towers = [f"tasks/{task}" for task in TASKS] if model.startswith("tasks") else ["mlp/top"]
-    logits = torch.cat([mlp(w, tower, z, act, False) for tower in towers], 1)
+    logits = torch.cat([mlp(w, tower, x, act, False) for tower, x in zip(towers, tower_inputs(w, z, act))], 1)
     if "linear_dense/weight" in w:
         logits = logits + sum(pooled(w, "linear", ids, weights)) + dense @ w["linear_dense/weight"].T
     return logits
+
+
+def tower_inputs(w, z, act):
+    """What each tower sees: z, or the outputs of experts by the shares of its gate."""
+    if "gates/weight" not in w:
+        return [z] * len(TASKS)
+    experts = sorted({k.split("/")[1] for k in w if k.startswith("experts/")})
+    outputs = torch.stack([mlp(w, f"experts/{e}", z, act, True) for e in experts], 1)
+    gates = (z @ w["gates/weight"].T).reshape(len(z), len(TASKS), len(experts))
+    return list((gates.softmax(2) @ outputs).unbind(1))
 
 
 def loss_of(model, logits, labels):

@@ -103,7 +103,9 @@ std::string drawn_model(Draw& draw) {
   const std::string tasks = fmt::format(
       "  tasks: [{{name: a}}, {{name: b, weight: {}, tower: {}}}, {{name: c, tower: {}}}]\n",
       draw.of({0.25, 3.0}), widths(draw, 1), widths(draw, 1));
-  return text.insert(text.find("  tables:"), tasks);
+  const std::string experts = fmt::format("  experts: {{count: {}, layers: {}}}\n",
+                                          draw.between(2, 5), widths(draw, draw.of({3, 8})));
+  return text.insert(text.find("  tables:"), draw.chance(50) ? tasks + experts : tasks);
 }
 
 /// A plan, and options that change no result.

@@ -107,18 +107,21 @@ TEST_P(PlannedMemory, CoversDropoutAndLayerNorms) {
   EXPECT_GE(taken_more, 0.7 * more);
 }
 
-TEST_P(PlannedMemory, CoversTheTowersOfTasks) {
+TEST_P(PlannedMemory, CoversTheTowersAndExpertsOfTasks) {
   const bool on_gpu = std::get<1>(GetParam()) == DeviceKind::kCuda;
   if (on_gpu && cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   RunConfig one = config_of(64);
   one.model.top_mlp = {96, 1};
   RunConfig several = one;
   several.model.tasks = {{"a", 1, {96, 1}}, {"b", 1, {128, 64, 1}}, {"c", 1, {192, 1}}};
-  const double more = planned(several) - planned(one);
-  const double taken_more = taken(several) - taken(one);
-  // The plan leaves out scratch of a CPU's products.
-  EXPECT_LE(taken_more, (on_gpu ? 1.01 : 1.1) * more);
-  EXPECT_GE(taken_more, 0.7 * more);
+  for (const int64_t experts : {0, 3}) {
+    if (experts > 0) several.model.experts = {experts, {160, 96}};
+    const double more = planned(several) - planned(one);
+    const double taken_more = taken(several) - taken(one);
+    // The plan leaves out scratch of a CPU's products.
+    EXPECT_LE(taken_more, (on_gpu ? 1.01 : 1.1) * more) << experts;
+    EXPECT_GE(taken_more, 0.7 * more) << experts;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

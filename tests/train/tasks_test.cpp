@@ -59,6 +59,20 @@ constexpr TasksCase kTasksCases[] = {
        c.train.dense_optimizer.eps = 1e-4;
      }},
     {"Concat", [](RunConfig& c) { c.model.interaction = ConcatConfig{}; }},
+    {"Experts",
+     [](RunConfig& c) {
+       c.model.experts = {3, {11, 5}};
+     }},
+    {"RegularisedExpertsAndALinearPart",
+     [](RunConfig& c) {
+       c.model.experts = {2, {9, 6}};
+       c.model.dropout.top = 0.3;
+       c.model.layer_norm.top = true;
+       c.model.activation = Activation::kGelu;
+       c.train.dense_optimizer = {OptimizerRule::kAdam, 0.01};
+       c.train.dense_optimizer.eps = 1e-4;
+       c = with_linear(c);
+     }},
     {"DeepFmOfWeightedIds",
      [](RunConfig& c) {
        c.model.interaction = FmConfig{};

@@ -78,7 +78,15 @@ struct TaskConfig {
   bool operator==(const TaskConfig&) const = default;
 };
 
-/// An MLP from the interaction's output to the logit of a label.
+/// MLPs over the interaction's output, which every task sees by shares of its own.
+struct ExpertsConfig {
+  int64_t count = 0;            ///< 0: none; otherwise 2 to kMostExperts
+  std::vector<int64_t> layers;  ///< widths
+
+  bool operator==(const ExpertsConfig&) const = default;
+};
+
+/// An MLP to the logit of a label.
 struct Tower {
   std::string path;  ///< of its tensors
   std::vector<int64_t> layers;
@@ -107,6 +115,7 @@ struct ModelConfig {
   /// features, in the features' order, which gets the feature's ids once more.
   std::vector<TableConfig> tables;
   std::vector<TaskConfig> tasks;  ///< empty: one label and the top MLP; otherwise at least two
+  ExpertsConfig experts;          ///< between the interaction and the towers of tasks
 
   /// Appends the tables of the linear part, if there is one.
   void add_linear_tables();
@@ -124,7 +133,8 @@ struct ModelConfig {
   int64_t projected_width() const;
   InteractionInputs interaction_inputs() const;  ///< without the linear part
   InteractionCost interaction_cost() const;      ///< with projections
-  int64_t interaction_width() const;             ///< width of the towers' input
+  int64_t interaction_width() const;             ///< width of Z, the interaction's output
+  int64_t tower_inputs() const;                  ///< Z's width, or that of an expert's output
   int64_t dense_parameters() const;              ///< outside of tables
   double lookups_per_sample() const;             ///< sum of the features' hotness
   bool weighted() const;                         ///< ids of a feature have weights

@@ -26,10 +26,11 @@ class Mlp {
   /// N(0, 1/out). `act` is applied after each layer but the last, `last_act` after the last.
   /// A layer norm has the tensors <path>/<i>/norm/weight [sizes[i]], of ones, and
   /// <path>/<i>/norm/bias [sizes[i]], of zeros. Without sizes the MLP is the identity. The key of a
-  /// layer's dropout is stream_key(seed, <path>/<i>/dropout).
+  /// layer's dropout is stream_key(seed, <path>/<i>/dropout). `place` [max_batch, outputs()]: where
+  /// the last layer writes y. Null: memory of its own.
   Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& path, int64_t inputs,
       const std::vector<int64_t>& sizes, Activation act, Activation last_act, DType compute,
-      int64_t max_batch, const HiddenLayers& hidden = {});
+      int64_t max_batch, const HiddenLayers& hidden = {}, Matrix place = {});
 
   /// y [b, outputs()], valid until the next forward. x [b, inputs] must stay until backward.
   /// `training`: the samples, for dropout. Null: nothing is dropped, as in a prediction.
@@ -52,7 +53,8 @@ class Mlp {
     int bias = 0;
     int64_t outputs = 0;
     Activation act = Activation::kNone;
-    int64_t stride = 0;          // of y and z
+    int64_t stride = 0;          // of z, and of y unless it has another place
+    Matrix place;                // of y for the largest batch
     Buffer output, input, bits;  // act(z), z if its backward needs it, relu's mask
     Buffer gradient;             // of its output, unless layers share two
     Matrix x, y, z;              // of the last forward

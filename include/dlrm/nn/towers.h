@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "dlrm/config/run_config.h"
+#include "dlrm/nn/mixture.h"
 #include "dlrm/nn/mlp.h"
 
 namespace dlrm {
 
-/// The MLPs from Z, the interaction's output, to logits: one for each label (ModelConfig::towers).
+/// What leads from Z, the interaction's output, to logits: a tower, an MLP, for each label
+/// (ModelConfig::towers), over Z or over a mixture of experts.
 class Towers {
  public:
   Towers(Context& context, Ops& ops, Parameters& parameters, const ModelConfig& model,
@@ -33,11 +35,14 @@ class Towers {
   std::vector<std::pair<std::string, Matrix>> activations() const;
 
  private:
+  Matrix input_of(size_t label, Matrix z) const { return mixture_ ? mixture_->input_of(label) : z; }
+
   struct Part {
     double weight = 1;
     std::unique_ptr<Mlp> mlp;
     Buffer dlogits;
   };
+  std::unique_ptr<Mixture> mixture_;  // or null
   std::vector<Part> towers_;
   std::vector<Matrix> logits_, dlogits_;
 };

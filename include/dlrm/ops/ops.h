@@ -17,6 +17,7 @@
 #include "dlrm/ops/layer_norm.h"
 #include "dlrm/ops/linear.h"
 #include "dlrm/ops/loss.h"
+#include "dlrm/ops/mixture.h"
 #include "dlrm/ops/movement.h"
 #include "dlrm/ops/parameters.h"
 #include "dlrm/ops/types.h"
@@ -28,6 +29,7 @@
   DLRM_LINEAR_OPERATIONS(X)      \
   DLRM_DROPOUT_OPERATIONS(X)     \
   DLRM_LAYER_NORM_OPERATIONS(X)  \
+  DLRM_MIXTURE_OPERATIONS(X)     \
   DLRM_INTERACTION_OPERATIONS(X) \
   DLRM_LOSS_OPERATIONS(X)        \
   DLRM_EMBEDDING_OPERATIONS(X)   \

@@ -4,6 +4,7 @@
 
 #include "dlrm/ops/embedding.h"
 #include "dlrm/ops/interaction.h"
+#include "dlrm/ops/mixture.h"
 #include "dlrm/ops/movement.h"
 #include "dlrm/ops/parameters.h"
 #include "dlrm/ops/types.h"
@@ -108,6 +109,9 @@ struct Kernels {
   /// The gradients of columns [c0, c1) of scale and shift, over all rows.
   void (*layer_norm_sums)(const NormRows& o, const Matrix& dz, int64_t c0, int64_t c1,
                           float* dscale, float* dshift);
+  /// y of rows whose shares are known.
+  void (*mix_rows)(const MixForward& o, int64_t r0, int64_t r1);
+  void (*mix_backward_rows)(const MixBackward& o, int64_t r0, int64_t r1);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   void (*add_row_sums)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   void (*repeat_column)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);

@@ -8,6 +8,7 @@
 #include "cpu/fm_body.h"
 #include "cpu/layer_body.h"
 #include "cpu/layer_norm_body.h"
+#include "cpu/mixture_body.h"
 #include "cpu/random_body.h"
 #include "cpu/update_body.h"
 
@@ -27,6 +28,8 @@ constexpr Kernels kernels_named(const char* name) {
           .layer_norm_rows = layer_norm_rows,
           .layer_norm_backward_rows = layer_norm_backward_rows,
           .layer_norm_sums = layer_norm_sums,
+          .mix_rows = mix_rows,
+          .mix_backward_rows = mix_backward_rows,
           .add = add,
           .add_row_sums = add_row_sums,
           .repeat_column = repeat_column,

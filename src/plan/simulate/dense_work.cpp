@@ -117,6 +117,23 @@ void add_linear_part(const ModelConfig& model, DenseWork& work) {
   work.top.push_back(product);
 }
 
+/// Mixing reads the experts' outputs and writes an input for each tower. Backward reads and writes
+/// both.
+void add_experts(const ModelConfig& model, DenseWork& work) {
+  const ExpertsConfig& experts = model.experts;
+  if (experts.count == 0) return;
+  const int64_t width = model.interaction_width(), gates = model.num_labels() * experts.count;
+  for (int64_t e = 0; e < experts.count; ++e) {
+    const std::vector<ProductWork> layers =
+        mlp(width, experts.layers, model.dropout.top > 0, model.layer_norm.top);
+    work.top.insert(work.top.end(), layers.begin(), layers.end());
+  }
+  ProductWork gate = {real(width), real(gates), real(width * gates)};
+  gate.forward_passes = real((experts.count + model.num_labels()) * experts.layers.back());
+  gate.backward_passes = 2 * gate.forward_passes;
+  work.top.push_back(gate);
+}
+
 void add_buckets(const WireConfig& wire, bool on_gpu, DenseWork& work) {
   std::vector<int64_t> starts;
   int64_t size = 0;
@@ -142,9 +159,10 @@ DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   work.bottom = mlp(model.dense_features, model.bottom_mlp, model.dropout.bottom > 0,
                     model.layer_norm.bottom);
   if (!work.bottom.empty()) work.bottom.front().input_gradient = false;
+  add_experts(model, work);
   for (const Tower& tower : model.towers()) {
     std::vector<ProductWork> layers =
-        mlp(model.interaction_width(), tower.layers, model.dropout.top > 0, model.layer_norm.top);
+        mlp(model.tower_inputs(), tower.layers, model.dropout.top > 0, model.layer_norm.top);
     layers.back().forward_passes = layers.back().backward_passes = 0;  // no activation
     work.top.insert(work.top.end(), layers.begin(), layers.end());
   }
