@@ -58,6 +58,8 @@ MODELS = {
     "linear": ["model.linear=true", "model.interaction=fm"],
     "weighted": ["model.tables.shared.features=[{name: left}, {name: right, hotness: 4, weights: true}]",
                  "model.tables.two.weights=true"],
+    "max": ["model.linear=true", "model.interaction=concat", "model.tables.mean.pooling=max",
+            "model.tables.two.pooling=max"],
     "no_dense": NO_DENSE,
     "no_dense_linear": NO_DENSE + ["model.linear=true", "model.interaction=concat", "model.tables.mean.dtype=bf16"],
     "no_dense_pooled": NO_DENSE + ["model.interaction={type: concat, average_pool: 13}"],

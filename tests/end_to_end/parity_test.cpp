@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(
     Models, Parity,
     testing::Combine(testing::Values("sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat",
                                      "adagrad_fm", "gelu_dot", "ftrl_dot", "lamb_dot", "adamw_dot",
-                                     "norm_dot", "adagrad_deepfm", "weighted_dot"),
+                                     "norm_dot", "adagrad_deepfm", "weighted_dot", "max_dot"),
                      testing::Values(1, 3)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param)) +

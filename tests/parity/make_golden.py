@@ -22,7 +22,7 @@ STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
 MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
-          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot"]
+          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot", "max_dot"]
 WEIGHTED = ["a", "c"]  # whose ids have weights in weighted_dot
 ACTIVATIONS = {
     "relu": torch.relu,
@@ -86,15 +86,16 @@ def mlp(w, part, x, act, also_last):
     return x
 
 
-def pooled(w, kind, ids, weights):
-    """The pooled rows of each feature. Table b pools by the mean, the others by the sum."""
-    return [torch.nn.functional.embedding_bag(ids[k], w[f"{kind}/{k}/weight"], mode="mean" if k == "b" else "sum",
+def pooled(model, w, kind, ids, weights):
+    """The pooled rows of each feature. Table b pools by the mean, or with c by the maximum, the others by the sum."""
+    modes = {"b": "max", "c": "max"} if model.startswith("max") else {"b": "mean"}
+    return [torch.nn.functional.embedding_bag(ids[k], w[f"{kind}/{k}/weight"], mode=modes.get(k, "sum"),
                                               per_sample_weights=weights.get(k)) for k in ROWS]
 
 
 def forward(model, w, dense, ids, weights, act):
     x = mlp(w, "bottom", dense, act, True)
-    e = pooled(w, "tables", ids, weights if model.startswith("weighted") else {})
+    e = pooled(model, w, "tables", ids, weights if model.startswith("weighted") else {})
     if model.endswith("dot"):
         t = torch.stack([x] + e, 1)
         products = t @ t.transpose(1, 2)
@@ -113,7 +114,7 @@ def forward(model, w, dense, ids, weights, act):
             z = x0 * (low @ w[f"cross/{i}/u"].T + w[f"cross/{i}/bias"]) + z
     logit = mlp(w, "top", z, act, False)
     if "linear_dense/weight" in w:
-        logit = logit + sum(pooled(w, "linear", ids, {})) + dense @ w["linear_dense/weight"].T
+        logit = logit + sum(pooled(model, w, "linear", ids, {})) + dense @ w["linear_dense/weight"].T
     return logit[:, 0]
 
 
