@@ -86,15 +86,25 @@ def factors(graph, feature, there):
 
 
 def pool(graph, feature, ids_and_factors, table):
-    """Sums or averages the rows of ids that are not -1."""
+    """Combines the rows of ids that are not -1."""
     ids, factors_of_rows, there = ids_and_factors
     rows = graph.node("Gather", table, ids, axis=0)
+    if feature.pooling == "max":
+        return largest(graph, rows, there)
     masked = graph.node("Mul", rows, graph.node("Unsqueeze", factors_of_rows, graph.numbers(2)))
     total = graph.node("ReduceSum", masked, graph.numbers(1), keepdims=0)
     if feature.pooling == "sum":
         return total
     count = graph.node("ReduceSum", there, graph.numbers(1), keepdims=1)
     return graph.node("Div", total, graph.node("Max", count, graph.scalar(1)))
+
+
+def largest(graph, rows, there):
+    """The maximum of each column over the rows that are there, 0 if none is."""
+    is_there = graph.node("Cast", graph.node("Unsqueeze", there, graph.numbers(2)), to=TensorProto.BOOL)
+    masked = graph.node("Where", is_there, rows, graph.scalar(-np.inf))
+    any_is_there = graph.node("Cast", graph.node("ReduceMax", there, axes=[1], keepdims=1), to=TensorProto.BOOL)
+    return graph.node("Where", any_is_there, graph.node("ReduceMax", masked, axes=[1], keepdims=0), graph.scalar(0))
 
 
 def stack(graph, vectors):

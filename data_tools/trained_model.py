@@ -172,6 +172,8 @@ class TrainedModel:
         if len(ids) and not 0 <= np.min(ids) <= np.max(ids) < len(table):
             raise ModelError(f"feature {feature.name}: an id outside [0, {len(table)})")
         lengths = np.diff(offsets)
+        if feature.pooling == "max":
+            return largest(table[ids], lengths)
         sums = np.zeros((samples, table.shape[1]))
         rows = table[ids] if weights is None else table[ids] * weights[:, None]
         np.add.at(sums, np.repeat(np.arange(samples), lengths), rows)
@@ -206,6 +208,14 @@ class TrainedModel:
 def suffixes_of(table):
     """"_0", "_1", ... for an entry that stands for several tables."""
     return [f"_{i}" for i in range(table["count"])] if "count" in table else [""]
+
+
+def largest(rows, lengths):
+    """The maximum of each column over the rows of each bag, 0 for an empty bag."""
+    pooled = np.full((len(lengths), rows.shape[1]), -np.inf)
+    np.maximum.at(pooled, np.repeat(np.arange(len(lengths)), lengths), rows)
+    pooled[lengths == 0] = 0
+    return pooled
 
 
 def flat_bags(ids):

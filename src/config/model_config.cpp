@@ -61,6 +61,11 @@ bool TableConfig::weighted() const {
   return std::ranges::any_of(features, &FeatureConfig::weights);
 }
 
+bool TableConfig::pools_max() const {
+  return std::ranges::any_of(
+      features, [](const FeatureConfig& feature) { return feature.pooling == Pooling::kMax; });
+}
+
 bool ModelConfig::weighted() const { return std::ranges::any_of(tables, &TableConfig::weighted); }
 
 int64_t ModelConfig::num_features() const {

@@ -7,7 +7,8 @@ namespace dlrm {
 
 // The names of enumerators in YAML.
 
-inline const Names<Pooling> kPoolingNames{{"sum", Pooling::kSum}, {"mean", Pooling::kMean}};
+inline const Names<Pooling> kPoolingNames{
+    {"sum", Pooling::kSum}, {"mean", Pooling::kMean}, {"max", Pooling::kMax}};
 inline const Names<InitType> kInitTypeNames{
     {"uniform", InitType::kUniform}, {"normal", InitType::kNormal}, {"zero", InitType::kZero}};
 inline const Names<DType> kTableTypeNames{{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}};

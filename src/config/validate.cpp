@@ -206,6 +206,24 @@ void check_weights(const RunConfig& config, const Node& root) {
   }
 }
 
+/// The maximum of a bag is found on one rank, which therefore has all rows.
+void check_whole_rows(const RunConfig& config, const Node& root) {
+  const auto cuts_rows = [](Strategy strategy) {
+    return strategy == Strategy::kRow || strategy == Strategy::kGrid;
+  };
+  for (const TableConfig& table : config.model.tables) {
+    if (!table.pools_max()) continue;
+    const auto own = config.sharding.tables.find(table.name);
+    const bool is_own = own != config.sharding.tables.end();
+    if (!cuts_rows(is_own ? own->second : config.sharding.strategy)) continue;
+    const std::string key = is_own ? "sharding.tables." + table.group : "sharding.strategy";
+    throw usage_error(
+        "{}: {} cuts table {} by rows, and a feature of it has pooling max: needs table, column, "
+        "data_parallel or auto",
+        place_of(root, key).text(), key, table.name);
+  }
+}
+
 bool is_generated(const DataConfig& data) {
   return data.source == DataKind::kSynthetic ||
          (data.source == DataKind::kReplay && data.train.empty());
@@ -251,6 +269,7 @@ void validate(const RunConfig& config, const Node& root) {
   check_penalties(config, root);
   check_eval(config, root);
   check_weights(config, root);
+  check_whole_rows(config, root);
   const DataConfig& data = config.data;
   if (data.source == DataKind::kHdf5 && data.train.empty()) {
     throw usage_error(

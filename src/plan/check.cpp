@@ -70,6 +70,16 @@ void check_cover(const Shards& shards, const TableConfig& table, const std::stri
                     where, table.name, table.rows * table.dim - cells, table.rows * table.dim);
 }
 
+/// The maximum of a bag is found where all of its rows are.
+void check_whole_rows(const Shards& shards, const TableConfig& table, const std::string& where) {
+  if (!table.pools_max()) return;
+  for (const Shard* shard : shards) {
+    if (shard->rows.size() == table.rows) continue;
+    throw usage_error("{}: table '{}': {} is cut by rows, and a feature has pooling max: needs {}",
+                      where, table.name, text_of(*shard), "whole tables, or columns of all rows");
+  }
+}
+
 }  // namespace
 
 void check_plan(const Plan& plan, const ModelConfig& model, const std::string& where) {
@@ -106,6 +116,7 @@ void check_plan(const Plan& plan, const ModelConfig& model, const std::string& w
       throw usage_error("{}: table '{}' is missing; it needs shards, or a place in data_parallel",
                         where, table.name);
     }
+    check_whole_rows(by_table[t], table, where);
     check_overlap(by_table[t], table, where);
     check_cover(by_table[t], table, where);
   }

@@ -18,7 +18,8 @@ bool same_shape(const TableConfig& a, const TableConfig& b) {
   };
   return a.rows == b.rows && a.dim == b.dim && a.dtype == b.dtype &&
          std::equal(a.features.begin(), a.features.end(), b.features.begin(), b.features.end(),
-                    same);
+                    same) &&
+         a.pools_max() == b.pools_max();
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ Divisions::Divisions(const TableConfig& table, const CostModel& cost, MayBe may_
 }
 
 int64_t Divisions::most_rows(int64_t columns) const {
-  if (may_be_ == MayBe::kWhole) return 1;
+  if (may_be_ == MayBe::kWhole || table_.pools_max()) return 1;
   return std::max<int64_t>(1, std::min(cost_.world() / columns, table_.rows));
 }
 

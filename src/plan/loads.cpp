@@ -94,6 +94,7 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
       const bool ordered = cached || uneven[static_cast<size_t>(shard.table)];
       own.exchange += gpu_square_sum_bytes(config, table, rows, width, plan.world, ordered);
     }
+    own.exchange += max_gradient_bytes(table, width, config.train.global_batch_size);
     if (!shares_ids(plan, i)) own.routing += of_rows.routed;
   }
 }
@@ -166,7 +167,8 @@ RankMemory replica_memory(const RunConfig& config, const Plan& plan) {
   for (const int t : plan.data_parallel) {
     const TableConfig& table = table_of(config, t);
     add_held(config, table, table.rows, table.dim, is_listed(plan.host_replicas, t), memory);
-    memory.exchange += replicated_gradient_bytes(config, table, plan.world);
+    memory.exchange += replicated_gradient_bytes(config, table, plan.world) +
+                       max_gradient_bytes(table, table.dim, most_samples);
     memory.routing += routed_bytes(config, table, table.rows, most_samples, 1, key_bytes);
   }
   return memory;

@@ -43,6 +43,7 @@ double replica_memory(const RunConfig& config, const TableConfig& table, int wor
   const int64_t local = largest_part(config.train.global_batch_size, world);
   return held_bytes(config, table, table.rows, table.dim) +
          replicated_gradient_bytes(config, table, world) +
+         max_gradient_bytes(table, table.dim, local) +
          routed_bytes(config, table, table.rows, local, 1, types.key_bytes);
 }
 
@@ -247,6 +248,7 @@ double step_seconds(const RunConfig& config, const Plan& plan, const PlanOptions
 bool may_place_on_nodes(const RunConfig& config, int world, const PlanOptions& options) {
   const int on_node = options.ranks_per_node;
   if (options.scattered || on_node < 2 || world <= on_node || world % on_node != 0) return false;
+  if (std::ranges::any_of(config.model.tables, &TableConfig::pools_max)) return false;
   const std::vector<Strategy> strategies = strategies_of(config);
   return std::all_of(strategies.begin(), strategies.end(), [](Strategy strategy) {
     return strategy == Strategy::kAuto || strategy == Strategy::kDataParallel;

@@ -60,6 +60,15 @@ ListRoom gpu_list_rooms(const RunConfig& config, const TableConfig& table, int64
   return room;
 }
 
+/// Ids of features with max pooling, per sample.
+double max_hotness_of(const TableConfig& table) {
+  double sum = 0;
+  for (const FeatureConfig& feature : table.features) {
+    if (feature.pooling == Pooling::kMax) sum += real(feature.hotness);
+  }
+  return sum;
+}
+
 double in_flight(const RunConfig& config) { return config.batches_ahead() + 1; }
 
 /// Bytes of a key of the ids that are sorted. Keys count the rows of all tables.
@@ -334,6 +343,10 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
   return unique * ((world + 1) * (8.0 + 4.0 * real(table.dim)) + world * 24.0);
 }
 
+double max_gradient_bytes(const TableConfig& table, int64_t width, int64_t samples) {
+  return 4.0 * real(width) * real(samples) * max_hotness_of(table);
+}
+
 double gpu_message_bytes(const RunConfig& config, const TableConfig& table) {
   const double batch = real(config.train.global_batch_size);
   return in_flight(config) * batch *
@@ -355,10 +368,11 @@ ModelTypes model_types(const RunConfig& config) {
 
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples, int sources, double key_bytes) {
+  const double separated = 8 * real(samples) * max_hotness_of(table);  // offsets
   if (plans_for_gpu(config)) {
-    return gpu_routed_bytes(config, table, rows, samples, sources, key_bytes);
+    return separated + gpu_routed_bytes(config, table, rows, samples, sources, key_bytes);
   }
-  return cpu_routed_bytes(config, table, rows, samples);
+  return separated + cpu_routed_bytes(config, table, rows, samples);
 }
 
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
@@ -392,6 +406,7 @@ double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int6
                          int64_t width, int world, const double* held, const ModelTypes& types) {
   const double buffers =
       owner_exchange_bytes(config, table, rows, width, world, types.gradient) +
+      max_gradient_bytes(table, width, config.train.global_batch_size) +
       routed_bytes(config, table, rows, config.train.global_batch_size, world, types.key_bytes);
   if (held) return cached_shard_bytes(config, table, rows, width, *held) + buffers;
   return held_bytes(config, table, rows, width) + buffers;

@@ -69,6 +69,10 @@ double summed_exchange_bytes(const RunConfig& config, const TableConfig& table, 
 /// gradients by row and their flags, [rows, dim + 1] floats. None on one GPU.
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world);
 
+/// Gradients of the ids of features with max pooling, in fp32, for `samples` samples on `width`
+/// columns.
+double max_gradient_bytes(const TableConfig& table, int64_t width, int64_t samples);
+
 /// On a GPU, if devices exchange ids: the blocks of all ranks with a table's ids and the lengths of
 /// its bags, in the batches in flight.
 double gpu_message_bytes(const RunConfig& config, const TableConfig& table);
@@ -80,7 +84,8 @@ double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, i
 
 /// The ids of `samples` samples of `sources` ranks in a table's `rows`, and their bags. Each of the
 /// batches in flight takes 16 bytes per id (as received and as used) and 8 per bag. All share 40
-/// per id: rows, bags and starts of segments, and the memory for sorting. With *fixed* routing ids
+/// per id: rows, bags and starts of segments, and the memory for sorting. Ids of features with max
+/// pooling take 8 more. With *fixed* routing ids
 /// of all rows count. With *exact* routing those of cut rows may be a quarter more.
 ///
 /// On a GPU each batch takes 4 bytes per id as received, 8 as used, and 16 per offset. All share 24

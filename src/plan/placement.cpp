@@ -85,7 +85,8 @@ double Placement::share_of_parts(double mean) const {
 /// over each row of which they have some columns, so all parts of a row end with the same rows.
 bool Placement::may_pour(size_t i, Cut cut) const {
   const bool rowwise = needs_row_norms(config_.train.sparse_optimizer);
-  return tables_[i].may_be == MayBe::kCut && (cut.columns == 1 || !rowwise);
+  return tables_[i].may_be == MayBe::kCut && (cut.columns == 1 || !rowwise) &&
+         !table(i).pools_max();
 }
 
 void Placement::add(size_t i, Shard shard, int rank, Trial& trial) const {

@@ -22,6 +22,7 @@ struct Int8Bags {
   const float* scale = nullptr;    ///< [bags], or null for 1
   MatrixView<float> pooled;        ///< [bags, width]
   const float* weights = nullptr;  ///< of ids, or null for 1
+  bool max = false;                ///< the maximum of each column, without scale and weights
 };
 
 /// Pools bags [begin, end).
@@ -53,6 +54,18 @@ inline void add_int8_row(const std::byte* row, float weight, int64_t width,
   for (int64_t c = 0; c < width; ++c) pooled[c] += scale * static_cast<float>(q[c]);
 }
 
+/// pooled = the larger of it and s · q of a row, or the latter if the row is the first.
+inline void take_int8_row(const std::byte* row, bool first, int64_t width,
+                          float* __restrict pooled) {
+  float scale = 0;
+  std::memcpy(&scale, row, sizeof(scale));
+  const auto* q = reinterpret_cast<const int8_t*>(row + sizeof(float));
+  for (int64_t c = 0; c < width; ++c) {
+    const float x = scale * static_cast<float>(q[c]);
+    pooled[c] = first || x > pooled[c] ? x : pooled[c];
+  }
+}
+
 inline void pool_int8(const Int8Bags& all, int64_t begin, int64_t end) {
   const int64_t width = all.pooled.cols, last = all.offsets[all.bags];
   for (int64_t bag = begin; bag < end; ++bag) {
@@ -60,8 +73,12 @@ inline void pool_int8(const Int8Bags& all, int64_t begin, int64_t end) {
     for (int64_t c = 0; c < width; ++c) pooled[c] = 0;
     for (int64_t k = all.offsets[bag]; k < all.offsets[bag + 1]; ++k) {
       if (k + kInt8RowsAhead < last) fetch_int8_row(all, all.ids[k + kInt8RowsAhead]);
-      const float weight = all.weights ? all.weights[k] : 1.0f;
-      add_int8_row(all.rows + all.ids[k] * all.row_bytes, weight, width, pooled);
+      const std::byte* row = all.rows + all.ids[k] * all.row_bytes;
+      if (all.max) {
+        take_int8_row(row, k == all.offsets[bag], width, pooled);
+        continue;
+      }
+      add_int8_row(row, all.weights ? all.weights[k] : 1.0f, width, pooled);
     }
     if (!all.scale) continue;
     for (int64_t c = 0; c < width; ++c) pooled[c] *= all.scale[bag];

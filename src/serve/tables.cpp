@@ -40,8 +40,7 @@ Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType typ
     table.rows.stride = table_stride(config.dim, table.rows.type);
     if (type == TableType::kInt8) table.int8_row_bytes = int8_row_bytes(config.dim);
     for (const FeatureConfig& feature : config.features) {
-      features_.push_back(
-          {tables_.size(), feature.pooling == Pooling::kMean, feature.weights, width_});
+      features_.push_back({tables_.size(), feature.pooling, feature.weights, width_});
       width_ += config.dim;
     }
     tables_.push_back(std::move(table));
@@ -141,24 +140,29 @@ MatrixView<float> Tables::lookup(const Samples& samples, int64_t first, int64_t 
   gather(samples, first, count);
   const MatrixView<float> e(e_.data(), count, width_);
   groups_.clear();
+  max_groups_.clear();
   int8_groups_.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
     const Feature& feature = features_[f];
     const Table& table = tables_[feature.table];
     const int64_t number = static_cast<int64_t>(f) % inputs_;  // the linear part repeats them
     const int64_t* offsets = offsets_.data() + number * (count + 1);
-    const float* scale = feature.mean ? scales_.data() + number * count : nullptr;
+    const bool is_mean = feature.pooling == Pooling::kMean;
+    const bool is_max = feature.pooling == Pooling::kMax;
+    const float* scale = is_mean ? scales_.data() + number * count : nullptr;
     const float* weights = feature.weighted ? weights_.data() : nullptr;
     const MatrixView<float> pooled = e.columns(feature.column, table.rows.width);
     if (table.int8_row_bytes > 0) {
       int8_groups_.push_back({static_cast<const std::byte*>(table.memory.data()),
                               table.int8_row_bytes, ids_.data(), offsets, count, scale, pooled,
-                              weights});
+                              weights, is_max});
     } else {
-      groups_.push_back({table.rows, ids_.data(), offsets, count, scale, pooled, 0, weights});
+      (is_max ? max_groups_ : groups_)
+          .push_back({table.rows, ids_.data(), offsets, count, scale, pooled, 0, weights});
     }
   }
   if (!groups_.empty()) ops_.embedding_bag_forward(groups_);
+  if (!max_groups_.empty()) ops_.max_bag_forward(max_groups_);
   if (!int8_groups_.empty()) pool_int8_bags(int8_groups_, ops_.threads());
   for (const auto& [path, file] : files_) file.check_pages();
   return e;

@@ -40,7 +40,7 @@ class Tables {
   };
   struct Feature {
     size_t table = 0;
-    bool mean = false;
+    Pooling pooling = Pooling::kSum;
     bool weighted = false;
     int64_t column = 0;  // of E
   };
@@ -61,7 +61,7 @@ class Tables {
   std::vector<int64_t> ids_, offsets_;  // offsets [inputs, count + 1]
   std::vector<float> scales_;           // [inputs, count]
   std::vector<float> weights_;          // of ids_, if a feature has some
-  std::vector<BagGroup> groups_;
+  std::vector<BagGroup> groups_, max_groups_;
   std::vector<Int8Bags> int8_groups_;
 };
 

@@ -397,6 +397,23 @@ TEST(BadValue, WeightsOfIdsNeedSumsAndARoutingThatCarriesThem) {
             "hdf5, or features without weights");
 }
 
+TEST(BadValue, MaxPoolingNeedsAllRowsOnOneRankAndNoWeights) {
+  const std::string max = "model.tables.t.pooling=max";
+  for (const char* strategy : {"table", "column", "data_parallel", "auto"}) {
+    EXPECT_EQ(error_of(kSmallYaml, {max, std::string("sharding.tables.t=") + strategy}), "");
+  }
+  EXPECT_EQ(error_of(kSmallYaml, {max, "sharding.tables={C1: row}"}), "");
+  const std::string remedy =
+      " by rows, and a feature of it has pooling max: needs table, column, data_parallel or auto";
+  EXPECT_EQ(error_of(kSmallYaml, {max, "sharding.tables={t: row}"}),
+            "--set sharding.tables={t: row}: sharding.tables.t cuts table t_0" + remedy);
+  EXPECT_EQ(error_of(kSmallYaml + "sharding: {strategy: grid}\n", {max}),
+            "small.yaml:9: sharding.strategy cuts table t_0" + remedy);
+  EXPECT_EQ(error_of(kSmallYaml, {max, "sharding={strategy: row, tables: {t: table}}"}), "");
+  EXPECT_THAT(error_of(kSmallYaml, {max, "model.tables.t.weights=true"}),
+              ::testing::HasSubstr("weights needs pooling sum"));
+}
+
 TEST(BadValue, EvaluationsAreDividedByAFeatureWithOneId) {
   EXPECT_EQ(small_config({"eval.slice_by=C1"}).eval.slice_by, "C1");
   EXPECT_EQ(error_of(kSmallYaml, {"eval.slice_by=C2"}),

@@ -68,6 +68,8 @@ MODELS = {
     "linear": ["model.linear=true", "model.interaction=fm"],
     "weighted": WEIGHTS,
     "weighted_wide_tasks": TASKS + WEIGHTS + ["model.linear=true", "model.interaction=fm"],
+    "max": ["model.linear=true", "model.interaction=concat", "model.tables.mean.pooling=max",
+            "model.tables.two.pooling=max"],
     "no_dense": NO_DENSE,
     "no_dense_linear": NO_DENSE + ["model.linear=true", "model.interaction=concat", "model.tables.mean.dtype=bf16"],
     "no_dense_pooled": NO_DENSE + ["model.interaction={type: concat, average_pool: 13}"],

@@ -12,6 +12,7 @@ struct PlannedCase {
   RoutingMode mode = RoutingMode::kExact;
   WireConfig wire = {};
   bool weighted = false;  ///< ids of sums have weights
+  bool max = false;       ///< sums are maxima instead
 };
 void PrintTo(const PlannedCase& c, std::ostream* out) { *out << c.plan << c.ranks; }
 
@@ -31,6 +32,7 @@ class PlannedMemory : public ::testing::TestWithParam<std::tuple<PlannedCase, On
     for (TableConfig& table : options_.tables) {
       for (FeatureConfig& feature : table.features) {
         feature.weights = where().weighted && feature.pooling == Pooling::kSum;
+        if (where().max && feature.pooling == Pooling::kSum) feature.pooling = Pooling::kMax;
       }
     }
     config_.model.tables = options_.tables;
@@ -88,6 +90,9 @@ INSTANTIATE_TEST_SUITE_P(
                           PlannedCase{"row", 16}, PlannedCase{"grid", 8}, PlannedCase{"column", 4},
                           PlannedCase{"mixed", 5}, PlannedCase{"row", 4, RoutingMode::kFixed},
                           PlannedCase{"mixed", 4, RoutingMode::kExact, {}, true},
+                          PlannedCase{"table", 1, RoutingMode::kExact, {}, false, true},
+                          PlannedCase{"column", 4, RoutingMode::kExact, {}, false, true},
+                          PlannedCase{"data_parallel", 4, RoutingMode::kExact, {}, false, true},
                           PlannedCase{
                               "row", 8, RoutingMode::kExact, {DType::kFloat16, DType::kBFloat16}}),
         ::testing::Values(On{}, On{DeviceKind::kCuda}, On{DeviceKind::kCuda, true})));

@@ -54,6 +54,19 @@ inline Tables weighted_tables() {
   return tables;
 }
 
+/// The same, where every other feature has max pooling, and the others have sums.
+inline Tables max_tables() {
+  Tables tables = odd_tables(Pooling::kSum);
+  bool max = false;
+  for (TableConfig& table : tables) {
+    for (FeatureConfig& feature : table.features) {
+      max = !max;
+      if (max) feature.pooling = Pooling::kMax;
+    }
+  }
+  return tables;
+}
+
 /// Awaits the ids of a batch that all ranks refuse. Calls seen(error), and throws it again once all
 /// ranks have seen theirs: ranks give up an exchange that others never start only while an error
 /// is thrown.

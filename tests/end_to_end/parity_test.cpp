@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat",
                                      "adagrad_fm", "gelu_dot", "ftrl_dot", "lamb_dot", "adamw_dot",
                                      "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm",
-                                     "tasks_experts_cross"),
+                                     "tasks_experts_cross", "max_dot"),
                      testing::Values(1, 3)),
     [](const auto& info) {
       return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param)) +

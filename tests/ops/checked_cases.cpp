@@ -323,6 +323,29 @@ void add_lookups(Cases& all) {
              groups[1].table = rows.rows();  // no bags
              ops.embedding_bag_forward(groups);
            }});
+      all.push_back({fmt::format("max_bag_forward {} to {}", name_of(type), name_of(of_pooled)),
+                     [=](Ops& ops) {
+                       TwoFeatures of(of_pooled);
+                       Table rows = table(type, 1);
+                       BagGroup groups[3];
+                       for (size_t i : {size_t{0}, size_t{2}}) {
+                         const IdGroup& ids = of.groups[i / 2];
+                         groups[i] = {rows.rows(), ids.ids, ids.offsets,
+                                      ids.bags,    nullptr, of.pooled[i / 2].matrix()};
+                       }
+                       groups[1].table = rows.rows();  // no bags
+                       ops.max_bag_forward(groups);
+                     }});
+      all.push_back({fmt::format("max_bag_backward {} to {}", name_of(type), name_of(of_pooled)),
+                     [=](Ops& ops) {
+                       TwoFeatures of(of_pooled);
+                       Table rows = table(type, 1);
+                       for (size_t i = 0; i < 2; ++i) {
+                         Cells gradients = cells(7, 3, 25, of_pooled);  // more than the ids
+                         ops.max_bag_backward(rows.rows(), of.groups[i], of.pooled[i].matrix(),
+                                              gradients.matrix());
+                       }
+                     }});
     }
     all.push_back({fmt::format("embedding_bag_backward {}", name_of(type)), [=](Ops& ops) {
                      TwoFeatures of(type);
@@ -345,6 +368,11 @@ void add_lookups(Cases& all) {
                      ops.sum_table_gradients(from, to);
                    }});
   }
+  all.push_back({"separate_ids", [](Ops& ops) {
+                   TwoFeatures of(DType::kFloat32);
+                   std::vector<int64_t> offsets(7, -1);
+                   for (const IdGroup& ids : of.groups) ops.separate_ids(ids, offsets);
+                 }});
   all.push_back({"group_rows", [](Ops& ops) {
                    TwoFeatures of(DType::kFloat32);
                    ops.group_rows(of.groups, 6, of.space.runs());

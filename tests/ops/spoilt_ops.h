@@ -59,6 +59,11 @@ class Places {
       if (g.bags > 0) matrix(g.pooled);
     }
   }
+  void add(const MaxBagForward& o) {
+    for (const BagGroup& g : o.groups) {
+      if (g.bags > 0) matrix(g.pooled);
+    }
+  }
   void add(const GroupRows& o) { segments(o.runs); }
   void add(const GroupShardRows& o) {
     for (const UpdatedShard& s : o.shards) segments(s.runs);

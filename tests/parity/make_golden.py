@@ -24,8 +24,8 @@ ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
 MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
           "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm",
-          "tasks_experts_cross"]
-WEIGHTED = ["a", "c"]  # whose ids have weights in weighted_dot and tasks_deepfm
+          "tasks_experts_cross", "max_dot"]
+WEIGHTED = ["a", "c"]  # whose ids have weights in weighted_dot and tasks_*
 TASKS = {"click": 1.0, "buy": 0.5}  # weights of their losses
 ACTIVATIONS = {
     "relu": torch.relu,
@@ -98,9 +98,10 @@ def mlp(w, name, x, act, also_last):
     return x
 
 
-def pooled(w, kind, ids, weights):
-    """The pooled rows of each feature. Table b pools by the mean, the others by the sum."""
-    return [torch.nn.functional.embedding_bag(ids[k], w[f"{kind}/{k}/weight"], mode="mean" if k == "b" else "sum",
+def pooled(model, w, kind, ids, weights):
+    """The pooled rows of each feature. Table b pools by the mean, or with c by the maximum, the others by the sum."""
+    modes = {"b": "max", "c": "max"} if model.startswith("max") else {"b": "mean"}
+    return [torch.nn.functional.embedding_bag(ids[k], w[f"{kind}/{k}/weight"], mode=modes.get(k, "sum"),
                                               per_sample_weights=weights.get(k)) for k in ROWS]
 
 
@@ -109,7 +110,7 @@ def forward(model, w, dense, ids, weights, act):
     x = mlp(w, "mlp/bottom", dense, act, True)
     if not model.startswith(("weighted", "tasks")):
         weights = {}
-    e = pooled(w, "tables", ids, weights)
+    e = pooled(model, w, "tables", ids, weights)
     if model.endswith("dot"):
         t = torch.stack([x] + e, 1)
         products = t @ t.transpose(1, 2)
@@ -129,7 +130,7 @@ def forward(model, w, dense, ids, weights, act):
     towers = [f"tasks/{task}" for task in TASKS] if model.startswith("tasks") else ["mlp/top"]
     logits = torch.cat([mlp(w, tower, x, act, False) for tower, x in zip(towers, tower_inputs(w, z, act))], 1)
     if "linear_dense/weight" in w:
-        logits = logits + sum(pooled(w, "linear", ids, weights)) + dense @ w["linear_dense/weight"].T
+        logits = logits + sum(pooled(model, w, "linear", ids, weights)) + dense @ w["linear_dense/weight"].T
     return logits
 
 

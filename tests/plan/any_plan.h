@@ -32,13 +32,14 @@ template <class Draw>
 std::string any_tables(Draw& draw, int count) {
   std::string yaml;
   for (int t = 0; t < count; ++t) {
-    yaml +=
-        fmt::format("    - {{name: t{}, count: {}, rows: {}, dim: {}, hotness: {}, dtype: {}}}\n",
-                    t, draw.one_of({1, 1, 1, 3}),
-                    draw.template one_of<int64_t>({1, 2, 7, 255, 4097, 100000, 1000003, 40000000,
-                                                   int64_t{1} << 31, int64_t{1} << 40}),
-                    draw.one_of({1, 3, 16, 16, 17, 64, 128, 1024, 16384}),
-                    draw.one_of({1, 1, 2, 7, 100}), draw.one_of({"fp32", "bf16"}));
+    yaml += fmt::format(
+        "    - {{name: t{}, count: {}, rows: {}, dim: {}, hotness: {}, dtype: {}, "
+        "pooling: {}}}\n",
+        t, draw.one_of({1, 1, 1, 3}),
+        draw.template one_of<int64_t>(
+            {1, 2, 7, 255, 4097, 100000, 1000003, 40000000, int64_t{1} << 31, int64_t{1} << 40}),
+        draw.one_of({1, 3, 16, 16, 17, 64, 128, 1024, 16384}), draw.one_of({1, 1, 2, 7, 100}),
+        draw.one_of({"fp32", "bf16"}), draw.one_of({"sum", "sum", "sum", "sum", "mean", "max"}));
   }
   return yaml;
 }

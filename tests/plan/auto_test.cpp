@@ -77,6 +77,39 @@ TEST(Auto, ANarrowTableThatDominatesIsCutByRows) {
   for (const Shard& shard : hot) EXPECT_EQ(shard.columns.size(), 16);
 }
 
+TEST(Auto, TablesWithMaxPoolingKeepAllTheirRows) {
+  for (const int64_t dim : {1, 16, 128}) {
+    std::vector<TableConfig> tables = {table("hot", 50000000, dim, {100, 1})};
+    tables[0].features[1].pooling = Pooling::kMax;
+    for (int t = 0; t < 8; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 16));
+    RunConfig config = config_of(tables, 4096);
+    for (const double room : {0.0, 0x1p31, 0x1p34}) {
+      for (const int on_node : {0, 2}) {
+        const Plan plan = make_plan(config, 4, {room, on_node});
+        for (const Shard& shard : shards_of(plan, 0)) EXPECT_EQ(shard.rows.size(), 50000000);
+      }
+    }
+    config.sharding.tables["hot"] = Strategy::kRow;
+    EXPECT_THROW(make_plan(config, 4), Error);
+  }
+}
+
+/// Tables of one column, which fill the ranks only if rows are cut.
+TEST(Auto, TablesWithMaxPoolingThatFitNoRankKeepAllTheirRows) {
+  for (const int count : {3, 5, 7}) {
+    std::vector<TableConfig> tables;
+    for (int t = 0; t < count; ++t)
+      tables.push_back(table(fmt::format("t{}", t), 40000000, 1, {9}));
+    for (TableConfig& table : tables) table.features[0].pooling = Pooling::kMax;
+    const RunConfig config = config_of(tables, 4096);
+    for (const double room : {0.0, 0x1p26, 0x1p28, 0x1p29, 0x1p30}) {
+      for (const Shard& shard : make_plan(config, 2, {room, 0}).shards) {
+        EXPECT_EQ(shard.rows.size(), 40000000);
+      }
+    }
+  }
+}
+
 TEST(Auto, ATableThatNoRankCanHoldIsCut) {
   std::vector<TableConfig> tables = {table("big", 40000000, 64)};
   for (int t = 0; t < 30; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64, {30}));

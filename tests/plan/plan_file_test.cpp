@@ -184,6 +184,16 @@ TEST_F(PlanFiles, AnOverlapIsRefusedNamingBothShards) {
                     HasSubstr("overlap")));
 }
 
+TEST(CheckPlan, RowsOfATableWithMaxPoolingAreNotCut) {
+  RunConfig config = config_of({table("a", 10, 4)}, 8);
+  const Plan rows{2, {{0, {0, 5}, {0, 4}, 0}, {0, {5, 10}, {0, 4}, 1}}, {}};
+  const Plan columns{2, {{0, {0, 10}, {0, 2}, 0}, {0, {0, 10}, {2, 4}, 1}}, {}};
+  EXPECT_NO_THROW(check_plan(rows, config.model, "plan"));
+  config.model.tables[0].features[0].pooling = Pooling::kMax;
+  EXPECT_NO_THROW(check_plan(columns, config.model, "plan"));
+  EXPECT_THROW(check_plan(rows, config.model, "plan"), Error);
+}
+
 TEST_F(PlanFiles, AMissingTableIsRefused) {
   EXPECT_THAT(error_of_shards(""), HasSubstr("'a' is missing"));
 }

@@ -138,6 +138,23 @@ TEST_P(Int8Bagged, SumsOfWeightedRows) {
   expect_sums(false, true);
 }
 
+TEST_P(Int8Bagged, TheLargestElementOfEachColumn) {
+  Int8Bags all = bags(false);
+  all.max = true;
+  pool_int8_bags({&all, 1}, 2);
+  for (int64_t bag = 0; bag < kBags; ++bag) {
+    const auto b = static_cast<size_t>(bag);
+    for (int64_t c = 0; c < width_; ++c) {
+      float largest = offsets_[b] == offsets_[b + 1] ? 0 : -1e30f;
+      for (int64_t k = offsets_[b]; k < offsets_[b + 1]; ++k) {
+        const auto id = static_cast<size_t>(ids_[static_cast<size_t>(k)]);
+        largest = std::max(largest, rows_[id][static_cast<size_t>(c)]);
+      }
+      ASSERT_EQ(pooled_[static_cast<size_t>(bag * (width_ + kGap) + c)], largest);
+    }
+  }
+}
+
 TEST_P(Int8Bagged, EveryInstructionSetGivesTheSameBits) {
   const Int8Bags all = bags(true);
   std::vector<PoolInt8Bags> sets = {pool_int8_bags_avx2()};

@@ -70,6 +70,11 @@ const Variant kVariants[] = {
          table.features[0].weights = true;
        }
      }},
+    {"max",
+     [](RunConfig& c) {
+       c.sharding.tables.erase("shared");  // whose rows are cut
+       for (TableConfig& table : c.model.tables) table.features.back().pooling = Pooling::kMax;
+     }},
     {"fm", [](RunConfig& c) { c.model.interaction = FmConfig(); }},
     {"no_bottom",
      [](RunConfig& c) {

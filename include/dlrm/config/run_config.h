@@ -12,7 +12,7 @@
 
 namespace dlrm {
 
-enum class Pooling : uint8_t { kSum, kMean };
+enum class Pooling : uint8_t { kSum, kMean, kMax };
 enum class Precision : uint8_t { kFp32, kBf16 };
 enum class DataKind : uint8_t { kHdf5, kCriteo, kSynthetic, kReplay };
 enum class InvalidId : uint8_t { kError, kDrop };
@@ -64,7 +64,8 @@ struct TableConfig {
   /// In a checkpoint: /tables/<name>, or /linear/<feature>, the name of such a table.
   std::string path() const { return (is_linear ? "/" : "/tables/") + name; }
 
-  bool weighted() const;  ///< ids of a feature have weights
+  bool weighted() const;   ///< ids of a feature have weights
+  bool pools_max() const;  ///< a feature is pooled by maximum, so that no rows may be cut off
 
   bool operator==(const TableConfig&) const = default;
 };

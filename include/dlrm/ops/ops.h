@@ -17,6 +17,7 @@
 #include "dlrm/ops/layer_norm.h"
 #include "dlrm/ops/linear.h"
 #include "dlrm/ops/loss.h"
+#include "dlrm/ops/max_bags.h"
 #include "dlrm/ops/mixture.h"
 #include "dlrm/ops/movement.h"
 #include "dlrm/ops/parameters.h"
@@ -33,6 +34,7 @@
   DLRM_INTERACTION_OPERATIONS(X) \
   DLRM_LOSS_OPERATIONS(X)        \
   DLRM_EMBEDDING_OPERATIONS(X)   \
+  DLRM_MAX_BAG_OPERATIONS(X)     \
   DLRM_MOVEMENT_OPERATIONS(X)    \
   DLRM_PARAMETER_OPERATIONS(X)
 
@@ -137,6 +139,12 @@ class Ops {
   void filter_ids(View<const IdFilter> filters) { run(FilterIds{filters}); }
 
   void embedding_bag_forward(View<const BagGroup> groups) { run(EmbeddingBagForward{groups}); }
+  void max_bag_forward(View<const BagGroup> groups) { run(MaxBagForward{groups}); }
+  void max_bag_backward(const RowTable& table, const IdGroup& ids, Matrix pooled,
+                        Matrix gradients) {
+    run(MaxBagBackward{table, ids, pooled, gradients});
+  }
+  void separate_ids(const IdGroup& ids, View<int64_t> offsets) { run(SeparateIds{ids, offsets}); }
   void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) {
     run(GroupRows{groups, rows, runs});
   }

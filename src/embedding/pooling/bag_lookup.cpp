@@ -57,7 +57,7 @@ void BagLookup::list_shards(const RoutedBatch& batch, int part) {
   const std::vector<OwnedShard>& shards = tables_.shards();
   for (size_t s = 0; s < shards.size(); ++s) {
     if (pooling_.return_of(static_cast<int>(s)).part != part) continue;
-    add_lookups(shards[s], tables_.mine(), batch, pooling_, e(batch), lookups_);
+    add_lookups(shards[s], tables_.layout(), tables_.mine(), batch, pooling_, e(batch), lookups_);
   }
 }
 
@@ -68,7 +68,8 @@ void BagLookup::list_replicas(const RoutedBatch& batch) {
 }
 
 void BagLookup::run(Ops& ops) {
-  ops.embedding_bag_forward(lookups_);
+  ops.embedding_bag_forward(lookups_.sums);
+  if (!lookups_.maxima.empty()) ops.max_bag_forward(lookups_.maxima);
   lookups_.clear();
 }
 

@@ -39,7 +39,7 @@ class BagLookup {
   BagPooling& pooling_;
   Array<float> e_;
   Matrix place_;
-  std::vector<BagGroup> lookups_;
+  Lookups lookups_;
 };
 
 }  // namespace dlrm

@@ -27,6 +27,7 @@ void place_features(const std::vector<TableConfig>& tables, EmbeddingLayout& lay
       place.column = layout.width;
       place.hotness = feature.hotness;
       place.mean = feature.pooling == Pooling::kMean;
+      place.max = feature.pooling == Pooling::kMax;
       place.weighted = feature.weights;
       place.replicated = std::binary_search(layout.replicated.begin(), layout.replicated.end(),
                                             static_cast<int>(t));

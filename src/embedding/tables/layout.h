@@ -18,6 +18,7 @@ struct FeaturePlace {
   int64_t column = 0;  ///< first of its columns in E
   int64_t hotness = 1;
   bool mean = false;
+  bool max = false;
   bool replicated = false;  ///< its table is data-parallel
   bool weighted = false;    ///< its ids have weights
 };

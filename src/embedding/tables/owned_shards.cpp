@@ -33,40 +33,30 @@ std::vector<OwnedShard> make_owned_shards(RowTools& tools, const EmbeddingOption
   return shards;
 }
 
-void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
-                 BagPooling& pooling, const Matrix& e, std::vector<BagGroup>& lookups) {
-  for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
-    const size_t block = shard.first_block + i;
-    const auto group = static_cast<size_t>(mine.blocks[block].group);
-    const size_t end = batch.owner.first_piece[group + 1];
-    for (size_t piece = batch.owner.first_piece[group]; piece < end; ++piece) {
-      const IdGroup& ids = batch.owner.pieces[piece];
-      const BagPooling::Piece place = pooling.pooled(batch, block, piece, e);
-      BagGroup lookup;
-      lookup.table = shard.store->table();
-      lookup.ids = ids.ids;
-      lookup.offsets = ids.offsets;
-      lookup.bags = ids.bags;
-      lookup.capacity = ids.capacity;
-      lookup.weights = ids.weights;
-      lookup.scale = place.scale;
-      lookup.pooled = place.pooled;
-      lookups.push_back(lookup);
-    }
-  }
+void add_lookups(const OwnedShard& shard, const EmbeddingLayout& layout, const OwnerLayout& mine,
+                 const RoutedBatch& batch, BagPooling& pooling, const Matrix& e, Lookups& lookups) {
+  for_pieces(shard, mine, batch, [&](size_t block, size_t piece) {
+    const IdGroup& ids = batch.owner.pieces[piece];
+    const BagPooling::Piece place = pooling.pooled(batch, block, piece, e);
+    BagGroup lookup;
+    lookup.table = shard.store->table();
+    lookup.ids = ids.ids;
+    lookup.offsets = ids.offsets;
+    lookup.bags = ids.bags;
+    lookup.capacity = ids.capacity;
+    lookup.weights = ids.weights;
+    lookup.scale = place.scale;
+    lookup.pooled = place.pooled;
+    lookups.of(layout.features[static_cast<size_t>(mine.blocks[block].feature)]).push_back(lookup);
+  });
 }
 
 void list_gradients(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
                     BagPooling& pooling, const Matrix& de, std::vector<BagGradient>& gradients) {
-  for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
-    const size_t block = shard.first_block + i;
-    const auto group = static_cast<size_t>(mine.blocks[block].group);
-    const size_t end = batch.owner.first_piece[group + 1];
-    for (size_t piece = batch.owner.first_piece[group]; piece < end; ++piece) {
-      const BagPooling::Piece place = pooling.gradient(batch, block, piece, de);
-      gradients.push_back({place.pooled, place.scale});
-    }
-  }
+  for_pieces(shard, mine, batch, [&](size_t block, size_t piece) {
+    const BagPooling::Piece place = pooling.gradient(batch, block, piece, de);
+    gradients.push_back({place.pooled, place.scale});
+  });
 }
 
 }  // namespace dlrm

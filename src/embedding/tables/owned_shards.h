@@ -11,6 +11,7 @@
 #include "embedding/routing/routed_batch.h"
 #include "embedding/tiers/row_placement.h"
 #include "layout.h"
+#include "lookups.h"
 
 namespace dlrm {
 
@@ -31,9 +32,21 @@ struct OwnedShard {
 std::vector<OwnedShard> make_owned_shards(RowTools& tools, const EmbeddingOptions& options,
                                           const EmbeddingLayout& layout, RowPlacement* placement);
 
+/// Calls body(block, piece) for each piece of each feature of `shard`, in feature order.
+template <class Body>
+void for_pieces(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
+                const Body& body) {
+  for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
+    const size_t block = shard.first_block + i;
+    const auto group = static_cast<size_t>(mine.blocks[block].group);
+    const size_t end = batch.owner.first_piece[group + 1];
+    for (size_t piece = batch.owner.first_piece[group]; piece < end; ++piece) body(block, piece);
+  }
+}
+
 /// Appends the groups that a lookup pools from `shard`.
-void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
-                 BagPooling& pooling, const Matrix& e, std::vector<BagGroup>& lookups);
+void add_lookups(const OwnedShard& shard, const EmbeddingLayout& layout, const OwnerLayout& mine,
+                 const RoutedBatch& batch, BagPooling& pooling, const Matrix& e, Lookups& lookups);
 
 /// Appends the gradients of a shard's features, in feature order. Each feature has one entry per
 /// piece.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "replicas.h"
 
 namespace dlrm {
@@ -11,18 +13,37 @@ ReplicaGradients::ReplicaGradients(Context& context, Ops& ops, ReplicaList table
   for (const Replica* table : tables_) {
     features += table->features.size();
     weighted_.push_back(table->weighted);
+    const bool has_max = std::ranges::find(table->max, 1) != table->max.end();
+    if (has_max && !max_) max_.emplace(context.device);
   }
   groups_.resize(features);
   gradients_.resize(features);
 }
 
+void ReplicaGradients::begin_max(const RoutedBatch& batch) {
+  MaxGradients::Size size;
+  for (const Replica* table : tables_) {
+    for (size_t f = 0; f < table->features.size(); ++f) {
+      if (!table->max[f]) continue;
+      const IdGroup& ids = batch.requester.kept[static_cast<size_t>(table->features[f])];
+      size.add_ids(ids);
+      size.add_gradients(ids, table->width);
+    }
+  }
+  max_->begin(size);
+}
+
 void ReplicaGradients::sort(const RoutedBatch& batch, Ops& ops) {
+  if (max_) begin_max(batch);
   capacities_.clear();
   updates_.clear();
   IdGroup* next = groups_.data();
   for (const Replica* table : tables_) {
     const View<const IdGroup> groups(next, table->features.size());
-    for (const int f : table->features) *next++ = batch.requester.kept[static_cast<size_t>(f)];
+    for (size_t f = 0; f < table->features.size(); ++f, ++next) {
+      *next = batch.requester.kept[static_cast<size_t>(table->features[f])];
+      if (table->max[f]) *next = max_->separated(*next, ops);
+    }
     capacities_.push_back(ids_in(groups));
     updates_.push_back({table->store->table(), groups, {}, {}});
   }
@@ -36,12 +57,17 @@ View<const BagGradient> ReplicaGradients::gradients(size_t i, const RoutedBatch&
   const auto at = updates_[i].groups.data() - groups_.data();
   BagGradient* next = gradients_.data() + at;
   int64_t column = tables_[i]->first_column;
-  for (const int f : tables_[i]->features) {
-    *next++ = {de.columns(column, tables_[i]->width),
-               batch.requester.scales[static_cast<size_t>(f)]};
-    column += tables_[i]->width;
+  const Replica& table = *tables_[i];
+  for (size_t f = 0; f < table.features.size(); ++f, ++next) {
+    const auto feature = static_cast<size_t>(table.features[f]);
+    *next = {de.columns(column, table.width), batch.requester.scales[feature]};
+    if (table.max[f]) {
+      *next =
+          max_->gradients(table.store->table(), batch.requester.kept[feature], next->pooled, ops_);
+    }
+    column += table.width;
   }
-  return {gradients_.data() + at, tables_[i]->features.size()};
+  return {gradients_.data() + at, table.features.size()};
 }
 
 View<const UpdatedShard> ReplicaGradients::updates(const RoutedBatch& batch, const Matrix& de) {

@@ -20,6 +20,7 @@ std::vector<Replica> make_replicas(RowTools& tools, const EmbeddingOptions& opti
         layout.features[static_cast<size_t>(layout.first_feature[static_cast<size_t>(t)])].column;
     for (int f = 0; f < layout.features_of(t); ++f) {
       replica.features.push_back(layout.first_feature[static_cast<size_t>(t)] + f);
+      replica.max.push_back(layout.features[static_cast<size_t>(replica.features.back())].max);
     }
     replica.store = make_resident_rows(
         tools, layout.replica_kinds[i],
@@ -30,7 +31,7 @@ std::vector<Replica> make_replicas(RowTools& tools, const EmbeddingOptions& opti
 }
 
 void add_lookups(const Replica& replica, const EmbeddingLayout& layout, const RoutedBatch& batch,
-                 const Matrix& e, std::vector<BagGroup>& lookups) {
+                 const Matrix& e, Lookups& lookups) {
   for (const int feature : replica.features) {
     const auto f = static_cast<size_t>(feature);
     const IdGroup& ids = batch.requester.kept[f];
@@ -43,7 +44,7 @@ void add_lookups(const Replica& replica, const EmbeddingLayout& layout, const Ro
     lookup.weights = ids.weights;
     lookup.scale = batch.requester.scales[f];
     lookup.pooled = e.columns(layout.features[f].column, replica.width);
-    lookups.push_back(lookup);
+    lookups.of(layout.features[f]).push_back(lookup);
   }
 }
 

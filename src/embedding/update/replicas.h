@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "dlrm/comm/context.h"
@@ -9,6 +10,8 @@
 
 #include "embedding/routing/routed_batch.h"
 #include "embedding/tables/layout.h"
+#include "embedding/tables/lookups.h"
+#include "max_gradients.h"
 #include "segment_buffers.h"
 
 namespace dlrm {
@@ -17,6 +20,7 @@ namespace dlrm {
 struct Replica {
   int table = 0;
   std::vector<int> features;
+  std::vector<char> max;     ///< by feature: it has max pooling
   bool weighted = false;     ///< ids of a feature have weights
   int64_t first_column = 0;  ///< of its first feature in E; its features are consecutive
   int64_t rows = 0;
@@ -30,7 +34,7 @@ std::vector<Replica> make_replicas(RowTools& tools, const EmbeddingOptions& opti
 
 /// Appends the groups that a lookup pools from `replica`.
 void add_lookups(const Replica& replica, const EmbeddingLayout& layout, const RoutedBatch& batch,
-                 const Matrix& e, std::vector<BagGroup>& lookups);
+                 const Matrix& e, Lookups& lookups);
 
 /// A method by which all ranks make the identical update of some replicas. Gradients are summed
 /// rank by rank, and within a rank by feature, sample and position. They are sent in fp32.
@@ -70,16 +74,20 @@ class ReplicaGradients {
   const SegmentedRows& segments(size_t i) const { return segments_[i]; }
   /// Number of unique rows of table i. If only the device has it, the number of ids.
   int64_t count(size_t i) const { return host_visible_ ? segments_[i].count[0] : capacities_[i]; }
-  /// The gradients of table i's features, in feature order. Valid until the next sort().
+  /// The gradients of table i's features, in feature order. Valid until the next sort(), and made
+  /// once for each.
   View<const BagGradient> gradients(size_t i, const RoutedBatch& batch, const Matrix& de);
   /// One update of each table from the local gradients.
   void update(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de);
   const ReplicaList& tables() const { return tables_; }
 
  private:
+  void begin_max(const RoutedBatch& batch);
+
   Ops& ops_;
   bool host_visible_;
   ReplicaList tables_;
+  std::optional<MaxGradients> max_;  ///< if a feature has max pooling
   SegmentBuffers segments_;
   std::vector<IdGroup> groups_;
   std::vector<UpdatedShard> updates_;

@@ -12,9 +12,13 @@ RowUpdates::RowUpdates(Context& context, Ops& ops, const LocalTables& tables, Ba
   if (needs_row_norms(tables.options().optimizer) && columns_are_cut(tables.layout())) {
     square_sums_.emplace(context, ops, tables.layout(), tables.shards());
   }
+  for (size_t block = 0; block < tables.mine().blocks.size() && !max_; ++block) {
+    if (pools_max(block)) max_.emplace(context.device);
+  }
 }
 
 void RowUpdates::sort(const RoutedBatch& batch, Ops& ops) {
+  if (max_) separate_ids(batch, ops);
   capacities_.clear();
   weighted_.clear();
   for (const Slice& slice : tables_.mine().slices) {
@@ -38,7 +42,7 @@ void RowUpdates::start_square_sums(const RoutedBatch& batch, const Matrix& de) {
     const OwnedShard& shard = tables_.shards()[s];
     if (!shard.columns_cut) continue;
     gradients_.clear();
-    list_gradients(shard, tables_.mine(), batch, pooling_, de, gradients_);
+    add_gradients(shard, batch, de);
     ops_.embedding_bag_backward(segments_[static_cast<size_t>(shard.slice)], gradients_,
                                 square_sums_->gradients(s));
   }
@@ -50,7 +54,7 @@ void RowUpdates::update(const OptimizerStep& step, const RoutedBatch& batch, con
   gradients_.clear();
   for (const OwnedShard& shard : tables_.shards()) {
     if (square_sums_ && shard.columns_cut) continue;
-    list_gradients(shard, tables_.mine(), batch, pooling_, de, gradients_);
+    add_gradients(shard, batch, de);
     updates_.push_back(update_of(shard, batch));
   }
   const BagGradient* next = gradients_.data();
@@ -78,6 +82,49 @@ void RowUpdates::poll() {
   if (square_sums_) square_sums_->poll();
 }
 
+bool RowUpdates::pools_max(size_t block) const {
+  return tables_.layout().features[static_cast<size_t>(tables_.mine().blocks[block].feature)].max;
+}
+
+void RowUpdates::separate_ids(const RoutedBatch& batch, Ops& ops) {
+  MaxGradients::Size size;
+  const auto for_max_pieces = [&](const OwnedShard& shard, const auto& body) {
+    for_pieces(shard, tables_.mine(), batch, [&](size_t block, size_t piece) {
+      if (pools_max(block)) body(piece);
+    });
+  };
+  // Column shards of a slice share its ids.
+  const auto for_max_ids = [&](const auto& body) {
+    int slice = -1;
+    for (const OwnedShard& shard : tables_.shards()) {
+      if (shard.slice != slice) for_max_pieces(shard, body);
+      slice = shard.slice;
+    }
+  };
+  const std::vector<IdGroup>& pieces = batch.owner.pieces;
+  for_max_ids([&](size_t piece) { size.add_ids(pieces[piece]); });
+  for (const OwnedShard& shard : tables_.shards()) {
+    for_max_pieces(shard,
+                   [&](size_t piece) { size.add_gradients(pieces[piece], shard.columns.size()); });
+  }
+  max_->begin(size);
+  separated_ = pieces;
+  for_max_ids([&](size_t piece) { separated_[piece] = max_->separated(pieces[piece], ops); });
+}
+
+void RowUpdates::add_gradients(const OwnedShard& shard, const RoutedBatch& batch,
+                               const Matrix& de) {
+  size_t next = gradients_.size();
+  list_gradients(shard, tables_.mine(), batch, pooling_, de, gradients_);
+  if (!max_) return;
+  for_pieces(shard, tables_.mine(), batch, [&](size_t block, size_t piece) {
+    BagGradient& gradient = gradients_[next++];
+    if (!pools_max(block)) return;
+    gradient =
+        max_->gradients(shard.store->table(), batch.owner.pieces[piece], gradient.pooled, ops_);
+  });
+}
+
 UpdatedShard RowUpdates::update_of(const OwnedShard& shard, const RoutedBatch& batch) const {
   const auto slice = static_cast<size_t>(shard.slice);
   return {
@@ -85,8 +132,11 @@ UpdatedShard RowUpdates::update_of(const OwnedShard& shard, const RoutedBatch& b
 }
 
 View<const IdGroup> RowUpdates::groups_of(const Slice& slice, const RoutedBatch& batch) const {
-  return batch.owner.pieces_of(static_cast<size_t>(slice.first_group),
-                               static_cast<size_t>(tables_.layout().features_of(slice.table)));
+  const View<const IdGroup> pieces =
+      batch.owner.pieces_of(static_cast<size_t>(slice.first_group),
+                            static_cast<size_t>(tables_.layout().features_of(slice.table)));
+  if (!max_) return pieces;
+  return {separated_.data() + (pieces.data() - batch.owner.pieces.data()), pieces.size()};
 }
 
 }  // namespace dlrm

@@ -6,6 +6,7 @@
 
 #include "embedding/pooling/bag_pooling.h"
 #include "embedding/tables/local_tables.h"
+#include "max_gradients.h"
 #include "segment_buffers.h"
 #include "square_sums.h"
 
@@ -34,6 +35,11 @@ class RowUpdates {
   int64_t bytes_sent() const { return square_sums_ ? square_sums_->bytes_sent() : 0; }
 
  private:
+  bool pools_max(size_t block) const;
+  /// Lists the groups of the batch, in which ids of features with max pooling are apart.
+  void separate_ids(const RoutedBatch& batch, Ops& ops);
+  /// Appends the gradients of a shard's groups.
+  void add_gradients(const OwnedShard& shard, const RoutedBatch& batch, const Matrix& de);
   UpdatedShard update_of(const OwnedShard& shard, const RoutedBatch& batch) const;
   View<const IdGroup> groups_of(const Slice& slice, const RoutedBatch& batch) const;
 
@@ -42,7 +48,9 @@ class RowUpdates {
   BagPooling& pooling_;
   const std::function<void()> progress_;
   std::optional<SquareSums> square_sums_;
-  SegmentBuffers segments_;  ///< by slice
+  std::optional<MaxGradients> max_;  ///< if a feature has max pooling
+  std::vector<IdGroup> separated_;   ///< then the owner's pieces for the update
+  SegmentBuffers segments_;          ///< by slice
   std::vector<int64_t> capacities_;
   std::vector<char> weighted_;  ///< by slice
   std::vector<BagGradient> gradients_;

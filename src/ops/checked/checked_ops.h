@@ -44,6 +44,9 @@ class CheckedOps final : public Ops {
   void check(const LinearBackward& layer);
   void check(const LinearBackwardUpdate& o);
   void check(const EmbeddingBagForward& o);
+  void check(const MaxBagForward& o);
+  void check(const MaxBagBackward& o);
+  void check(const SeparateIds& o);
   void check(const GroupRows& o);
   void check(const GroupShardRows& o);
   void check(const EmbeddingBagBackward& o);

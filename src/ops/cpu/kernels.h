@@ -4,6 +4,7 @@
 
 #include "dlrm/ops/embedding.h"
 #include "dlrm/ops/interaction.h"
+#include "dlrm/ops/max_bags.h"
 #include "dlrm/ops/mixture.h"
 #include "dlrm/ops/movement.h"
 #include "dlrm/ops/parameters.h"
@@ -143,6 +144,8 @@ struct Kernels {
   /// Prefetches the first rows of bags [b0, b1). pool_bags itself prefetches the following ones.
   void (*fetch_bags)(const BagGroup& group, int64_t b0, int64_t b1);
   void (*pool_bags)(const BagGroup& group, int64_t b0, int64_t b1);
+  void (*pool_max_bags)(const BagGroup& group, int64_t b0, int64_t b1);
+  void (*max_bag_gradients)(const MaxBagBackward& o, int64_t b0, int64_t b1);
   /// Sum over occurrences [k0, k1), at most kRunChunk of them.
   void (*sum_chunk)(const Runs& runs, int64_t k0, int64_t k1, float* sum);
   /// out[i] = gradient of run i. `scratch`: 2·width floats.

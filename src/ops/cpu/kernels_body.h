@@ -8,6 +8,7 @@
 #include "cpu/fm_body.h"
 #include "cpu/layer_body.h"
 #include "cpu/layer_norm_body.h"
+#include "cpu/max_bags_body.h"
 #include "cpu/mixture_body.h"
 #include "cpu/random_body.h"
 #include "cpu/update_body.h"
@@ -50,6 +51,8 @@ constexpr Kernels kernels_named(const char* name) {
           .dot_backward = dot_backward,
           .fetch_bags = fetch_bags,
           .pool_bags = pool_bags,
+          .pool_max_bags = pool_max_bags,
+          .max_bag_gradients = max_bag_gradients,
           .sum_chunk = sum_chunk,
           .sum_runs = sum_runs,
           .sum_runs_by_row = sum_runs_by_row,

@@ -4,16 +4,17 @@
 #include <gtest/gtest.h>
 
 #include "train/small_run.h"
+#include "train/test_rank.h"
 
 namespace dlrm {
 namespace {
 
-struct Case {
+struct LinearCase {
   const char* name;
   void (*change)(RunConfig&);
 };
 
-RunConfig with(const Case& one) {
+RunConfig linear_with(const LinearCase& one) {
   RunConfig c = odd_model();
   one.change(c);
   return with_linear(c);
@@ -23,7 +24,7 @@ void interact(RunConfig& c, const InteractionConfig& interaction) {
   c.model.interaction = interaction;
 }
 
-constexpr Case kCases[] = {
+constexpr LinearCase kLinearCases[] = {
     {"Dot", [](RunConfig&) {}},
     {"DeepFm", [](RunConfig& c) { interact(c, FmConfig()); }},
     {"WideAndDeep", [](RunConfig& c) { interact(c, ConcatConfig()); }},
@@ -66,16 +67,16 @@ constexpr Case kCases[] = {
      }},
 };
 
-class LinearPartOf : public testing::TestWithParam<Case> {
+class LinearPartOf : public testing::TestWithParam<LinearCase> {
  protected:
   static constexpr int kSteps = 4;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, LinearPartOf, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, LinearPartOf, testing::ValuesIn(kLinearCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(LinearPartOf, EveryWeightOfAnIdOrADenseFeatureIsTrained) {
-  const RunConfig c = with(GetParam());
+  const RunConfig c = linear_with(GetParam());
   const Trained trained = train_on_threads(c, 1, kSteps);
   const auto changes = [&](const std::string& path) {
     const std::vector<float>& weights = trained.tensors.at(path);
@@ -92,7 +93,7 @@ TEST_P(LinearPartOf, EveryWeightOfAnIdOrADenseFeatureIsTrained) {
 }
 
 TEST_P(LinearPartOf, RanksTrainToTheWeightsOfTheReferenceUnderEveryPlan) {
-  RunConfig c = with(GetParam());
+  RunConfig c = linear_with(GetParam());
   const Trained reference = train_on_threads(c, 1, kSteps, true);
   expect_alike(train_on_threads(c, 1, kSteps), reference, 1e-5, 1e-4);
   for (const Strategy strategy : {Strategy::kTable, Strategy::kRow, Strategy::kColumn,
@@ -105,7 +106,7 @@ TEST_P(LinearPartOf, RanksTrainToTheWeightsOfTheReferenceUnderEveryPlan) {
 }
 
 TEST_P(LinearPartOf, AResumedRunIsBitwiseTheRunWithoutAStop) {
-  const RunConfig c = with(GetParam());
+  const RunConfig c = linear_with(GetParam());
   for (const int ranks : {1, 3}) {
     expect_alike(train_recorded(c, ranks, kSteps, false, {.resume = 2}),
                  train_recorded(c, ranks, kSteps, false), 0, 0);
@@ -114,7 +115,7 @@ TEST_P(LinearPartOf, AResumedRunIsBitwiseTheRunWithoutAStop) {
 
 TEST_P(LinearPartOf, AGpuTrainsAsACpuAndAsItsGraphs) {
   if (gpus().empty()) GTEST_SKIP() << "needs a GPU";
-  expect_gpus_train_as_a_cpu(with(GetParam()), kSteps);
+  expect_gpus_train_as_a_cpu(linear_with(GetParam()), kSteps);
 }
 
 }  // namespace
