@@ -87,15 +87,6 @@ TEST(MetricsFile, WhatWaitsIsWrittenAtTheEnd) {
   EXPECT_EQ(text_of(path), line_of('a', 2000));
 }
 
-TEST(MetricsFile, LinesThatWereDiscardedAreCounted) {
-  MetricsFile file{Log(1)};
-  file.open("/dev/full");
-  constexpr int kLines = 40;  // of 1 MiB: more than two times what may wait
-  for (int i = 0; i < kLines; ++i) file.append(line_of('x', size_t{1} << 20));
-  EXPECT_EQ(file.missing(),
-            "/dev/full lacks lines: 40 that could not be written (No space left on device)");
-}
-
 TEST(MetricsFile, ADeletedFileIsMadeAgainAndTold) {
   TemporaryFolder folder;
   const std::string path = folder.path("metrics.jsonl");

@@ -142,25 +142,5 @@ TEST_F(MetricsWrites, WaitUpToALimit) {
             path_ + " lacks lines: 17 that could not be written (No space left on device)");
 }
 
-/// The flags of the file that is open under this path.
-std::string flags_of(const std::string& path) {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    if (std::filesystem::read_symlink(entry.path(), gone) != path) continue;
-    std::ifstream info("/proc/self/fdinfo/" + entry.path().filename().string());
-    for (std::string key, value; info >> key >> value;) {
-      if (key == "flags:") return value;
-    }
-  }
-  return "";
-}
-
-TEST_F(MetricsWrites, NeverBlockAndAppendAndAreNoneOfAChild) {
-  const int flags = std::stoi(flags_of(path_), nullptr, 8);
-  for (const int flag : {O_WRONLY, O_APPEND, O_NONBLOCK, O_CLOEXEC}) {
-    EXPECT_EQ(flags & flag, flag) << flag;
-  }
-}
-
 }  // namespace
 }  // namespace dlrm::testing

@@ -67,15 +67,6 @@ TEST(RunDirectory, ConfigPlanAndMetricsAreWritten) {
             without_time(lines[1]));
 }
 
-TEST(RunDirectory, LinesAreNotBuffered) {
-  TemporaryFolder folder;
-  const auto comm = make_self_comm();
-  RunDirectory directory(*comm, folder.path());
-  directory.start("", "");
-  directory.log(at(1));
-  EXPECT_EQ(1u, lines_of(folder.path("metrics.jsonl")).size());
-}
-
 TEST(RunDirectory, AucOfOneClassAndALossThatIsNotFiniteAreNull) {
   TemporaryFolder folder;
   const auto comm = make_self_comm();
@@ -246,31 +237,6 @@ TEST(RunDirectory, AFileInThePlaceOfTheFolderIsNamed) {
   EXPECT_THAT(error_of("taken"),
               ::testing::AnyOf(cannot + folder.path("taken") + ": not a folder",
                                cannot + folder.path("taken") + ": Not a directory"));
-}
-
-TEST(RunSummary, TheFieldsAreThoseOfTheContract) {
-  RunSummary summary;
-  summary.samples_per_second = 1234.5;
-  summary.eval = {7, EvalResult{100, 0.75, 0.5, 0.8, std::numeric_limits<double>::infinity()}};
-  summary.device = "cpu: some, 2 threads";
-  summary.memory["tables"] = 4e9;
-  summary.stages_ms["lookup"] = 0.25;
-  summary.numbers["peak"] = 7;
-  summary.labels["note"] = "caf\xe9";  // not UTF-8
-  const json object = json::parse(to_json(summary));
-  for (const char* name :
-       {"samples_per_second", "steps", "samples", "train_loss", "eval", "world_size", "device",
-        "wall_seconds", "step_ms", "stages_ms", "stages_max_ms", "data_wait_share",
-        "cpu_utilization", "memory", "plan", "peak", "note"}) {
-    EXPECT_TRUE(object.contains(name)) << name;
-  }
-  EXPECT_EQ(1234.5, object["samples_per_second"]);
-  EXPECT_EQ(4000000000, object["memory"]["tables"]);
-  EXPECT_EQ(0.75, object["eval"]["auc"]);
-  EXPECT_EQ(7, object["eval"]["step"]);
-  EXPECT_TRUE(object["best_eval"].empty());
-  EXPECT_TRUE(object["eval"]["calibration"].is_null());
-  EXPECT_TRUE(object["step_ms"].contains("p99"));
 }
 
 TEST(RunSummary, EveryFieldHasItsOwnValue) {
@@ -454,10 +420,6 @@ TEST(RunDirectory, TellsEverythingThatIsLost) {
   EXPECT_THAT(directory.lost(),
               ::testing::MatchesRegex(".*run/metrics.jsonl lacks lines: those before it was "
                                       "deleted; .*run/summary.json.*"));
-}
-
-TEST(RunSummary, EvalIsEmptyWithoutAnEvaluation) {
-  EXPECT_TRUE(json::parse(to_json({}))["eval"].empty());
 }
 
 }  // namespace
