@@ -25,7 +25,7 @@ import os
 import sys
 
 import figures
-from endings import Parser, exit_code
+from endings import Parser, exit_code, need
 
 
 @dataclasses.dataclass
@@ -60,10 +60,8 @@ def read(path, what, parse):
 
 def read_prices(path):
     """(currency, {name of a file: price of an hour})."""
-    try:
-        import yaml
-    except ImportError:
-        figures.fail("advise.py needs PyYAML: install it with launch/install_deps.sh plot")
+    need("plot", yaml="PyYAML")
+    import yaml
 
     def parse(file):
         try:
@@ -220,11 +218,12 @@ def main():
     given = parser.parse_args()
     currency, prices = read_prices(given.prices)
     series = read_series(given.files, prices, given.infer)
+    figure = draw(series, currency) if given.output else None
     print_batches(series, currency)
     print_rates(series, currency)
     print_limits(series, currency)
-    if given.output:
-        figures.save(draw(series, currency), given.output)
+    if figure is not None:
+        figures.save(figure, given.output)
 
 
 if __name__ == "__main__":

@@ -81,9 +81,10 @@ def main():
     arguments = parser.parse_args()
     runs = [Run(folder) for folder in arguments.folders]
     name_apart(runs)
+    figure = draw(runs) if arguments.figure else None
     sys.stdout.write("".join(line + "\n" for line in table(runs)))
-    if arguments.figure:
-        figures.save(draw(runs), arguments.figure)
+    if figure is not None:
+        figures.save(figure, arguments.figure)
 
 
 def name_apart(runs):

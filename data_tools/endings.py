@@ -1,8 +1,13 @@
-"""How Python programs end: every failure is one line, and exit code 2 (bad input) or 3 (a failure while running)."""
+"""How Python programs start and end: with the packages that they need, and every failure is one line and exit code 2
+(bad input) or 3 (a failure while running)."""
 import argparse
 import importlib
+import os
 import signal
 import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ENVIRONMENT = os.path.join(ROOT, "build", "venv")  # which launch/install_deps.sh makes
 
 
 class Refused(Exception):
@@ -14,14 +19,21 @@ class Parser(argparse.ArgumentParser):
         raise Refused(f"{message} (see {self.prog} --help)")
 
 
-def need(**packages):
-    """Ends the program if a module cannot be imported. The value is the name of its package."""
+def need(group, **packages):
+    """Imports modules. If one is missing, the program starts again in the environment of launch/install_deps.sh. If
+    there is none, or it lacks the module too, the program ends: `group` has the package, which the value names."""
     for module, package in packages.items():
         try:
             importlib.import_module(module)
-        except ImportError as error:
-            reason = "" if isinstance(error, ModuleNotFoundError) and error.name == module else f" ({error})"
-            print_error(f"{sys.executable} has no {package}{reason}: install it with pip, or choose another Python")
+        except (ImportError, TypeError) as error:  # protobuf refuses generated code of other versions by TypeError
+            python = os.path.join(ENVIRONMENT, "bin", "python3")
+            within = os.path.realpath(sys.prefix) == os.path.realpath(ENVIRONMENT)
+            if os.path.exists(python) and not within and "DLRM_PYTHON" not in os.environ:
+                os.execv(python, [python, *sys.argv])
+            absent = isinstance(error, ModuleNotFoundError) and error.name == module
+            reason = "" if absent or not str(error) else f" ({error})"
+            print_error(f"{sys.executable} has no {package}{reason}: install it with launch/install_deps.sh {group}, or "
+                        "with pip")
             sys.exit(2)
 
 

@@ -25,7 +25,7 @@ import tempfile
 
 from endings import Parser, Refused, exit_code, need
 
-need(numpy="NumPy", h5py="h5py", yaml="PyYAML")
+need("export", numpy="NumPy", h5py="h5py", yaml="PyYAML")
 import numpy as np
 
 import trained_model

@@ -1,9 +1,8 @@
 """What the programs that draw share."""
 import json
 import os
-import sys
 
-from endings import Refused
+from endings import Refused, need
 
 
 def fail(problem):
@@ -27,14 +26,10 @@ def drawn(draw, read, program):
 
 
 def pyplot():
-    """matplotlib's interface for files. Without matplotlib the input is refused."""
-    try:
-        import matplotlib
-    except ImportError:
-        fail(f"{sys.executable} has no matplotlib: install it with launch/install_deps.sh plot "
-             "(Debian's python3-matplotlib) or with pip")
-    matplotlib.use("Agg")
+    """matplotlib's interface for files. To be called before anything is printed: see need()."""
+    need("plot", matplotlib="matplotlib")
     import matplotlib.pyplot
+    matplotlib.use("Agg")
     return matplotlib.pyplot
 
 

@@ -4,32 +4,15 @@
     import_dataset.py SCHEMA.yaml IN... --output OUT.h5
 """
 import gc
-import importlib
 import os
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
-# Where launch/install_deps.sh puts packages that Debian does not have.
-sys.path.append(os.path.join(os.path.dirname(HERE), "build", "python"))
-
-
-def missing_package():
-    for module, package in (("numpy", "NumPy"), ("h5py", "h5py"), ("yaml", "PyYAML"), ("pyarrow", "pyarrow")):
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"
-            return (f"{package} is missing for {sys.executable}{reason}: run launch/install_deps.sh import (or pip install "
-                    "pyarrow h5py PyYAML), or choose another Python with DLRM_PYTHON")
-    return None
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from endings import need
 
 
 def start():
-    problem = missing_package()
-    if problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
+    need("import", numpy="NumPy", h5py="h5py", yaml="PyYAML", pyarrow="pyarrow")
     from dlrm_import.command import main
     gc.freeze()
     gc.enable()

@@ -25,7 +25,7 @@ import zipfile
 
 from endings import Parser, exit_code, need
 
-need(numpy="NumPy", h5py="h5py", yaml="PyYAML")
+need("export", numpy="NumPy", h5py="h5py", yaml="PyYAML")
 import h5py
 import numpy as np
 import yaml

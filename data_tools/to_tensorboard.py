@@ -14,25 +14,16 @@ import os
 import shutil
 import sys
 
-import figures
-from endings import Parser, Refused, exit_code
+from endings import Parser, Refused, exit_code, need
 from run_files import Run
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-# Where launch/install_deps.sh puts packages that Debian does not have.
-sys.path.append(os.path.join(os.path.dirname(HERE), "build", "python"))
 NO_VALUES = ("step", "time")
 EVENTS = "events.out.tfevents."
 
 
 def writer_class():
-    try:
-        return importlib.import_module("tensorboardX").SummaryWriter
-    except (ImportError, TypeError) as error:  # protobuf refuses generated code of other versions by TypeError
-        reason = "" if isinstance(error, ModuleNotFoundError) and error.name == "tensorboardX" else f" ({error})"
-        reason = " ".join(reason.split()[:30])
-        figures.fail(f"{sys.executable} has no tensorboardX{' ' + reason if reason else ''}: install it with "
-                     "launch/install_deps.sh tensorboard or with pip")
+    need("tensorboard", tensorboardX="tensorboardX")
+    return importlib.import_module("tensorboardX").SummaryWriter
 
 
 def scalars(run):

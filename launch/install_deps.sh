@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the packages of the named groups of launch/deps.txt that are missing: Debian's, and those of
-# PyPI into build/python, where data_tools/import_dataset.py finds them.
+# Installs the packages of the named groups of launch/deps.txt that are missing. For groups with packages
+# of Python it makes the environment build/venv, which has Debian's and those of PyPI. Programs that miss
+# a package of Python in the python3 of PATH start again there.
 #
 #   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, import, export,
 #                                          plot, tensorboard, pytorch, compare, root
@@ -15,12 +16,15 @@ esac
 
 wanted=()
 wheels=() # of PyPI
+needs_python=false
 for group in "$@"; do
   before=${#wanted[@]}
   while read -r name package _; do
     if [ "$name" != "$group" ] || [ "$name" = "#" ]; then continue; fi
     case $package in
       pip:*) wheels+=("${package#pip:}") ;;
+      python3-dev | python3-pip) wanted+=("$package") ;;
+      python3-*) wanted+=("$package") needs_python=true ;;
       *) wanted+=("$package") ;;
     esac
   done <"$here/deps.txt"
@@ -35,20 +39,21 @@ if ! command -v dpkg-query >/dev/null; then
   echo "not a Debian system: docs/building.md lists the libraries that it needs" >&2
   exit 0
 fi
-# Installs the packages of PyPI that are missing.
-install_wheels() {
+# Makes the environment, and installs the packages of PyPI that it lacks.
+make_environment() {
   local python=/usr/bin/python3 folder wheel absent=() log
-  folder=$(dirname "$here")/build/python
+  folder=$(dirname "$here")/build/venv
   [ -x "$python" ] || python=python3
+  $needs_python || return 0
+  [ -x "$folder/bin/python3" ] || "$python" -m venv --without-pip --system-site-packages "$folder"
   for wheel in ${wheels[@]+"${wheels[@]}"}; do
-    [ -d "$folder/${wheel%%=*}-${wheel##*=}.dist-info" ] || absent+=("$wheel")
+    compgen -G "$folder/lib/python3*/site-packages/${wheel%%=*}-${wheel##*=}.dist-info" >/dev/null || absent+=("$wheel")
   done
   [ ${#absent[@]} -gt 0 ] || return 0
   echo "installing into $folder: ${absent[*]}"
-  mkdir -p "$folder"
   log=$(mktemp)
-  if ! "$python" -m pip install --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
-      --only-binary :all: --upgrade --target "$folder" "${absent[@]}" >"$log" 2>&1; then
+  if ! "$python" -m pip --python "$folder/bin/python3" install --disable-pip-version-check --retries 1 --timeout 20 \
+      --no-deps --only-binary :all: "${absent[@]}" >"$log" 2>&1; then
     tail -n 5 "$log" >&2
     rm -f "$log"
     echo "error: pip could not install: ${absent[*]}" >&2
@@ -62,7 +67,7 @@ for package in "${wanted[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
 if [ ${#missing[@]} -eq 0 ]; then
-  install_wheels
+  make_environment
   exit 0
 fi
 
@@ -92,4 +97,4 @@ if ! { "${as_root[@]}" apt-get update -q &&
   echo "error: apt-get could not install: ${missing[*]}" >&2
   exit 2
 fi
-install_wheels
+make_environment

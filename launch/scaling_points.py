@@ -4,17 +4,15 @@ import copy
 import os
 
 from sweep_trials import write
-from endings import Refused
+from endings import Refused, need
 
 DATA = {"fresh": "synthetic", "replay": "replay"}  # data.source of each kind
 SHARDING = ("auto", "table", "row", "column", "grid", "data_parallel")
 
 
 def modules():
-    try:
-        import yaml
-    except ImportError:
-        raise Refused("launch/scaling.sh needs PyYAML: install it with launch/install_deps.sh plot") from None
+    need("plot", yaml="PyYAML")
+    import yaml
     return yaml
 
 

@@ -14,8 +14,8 @@ WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # that YA
 
 
 def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), top_mlp=(128, 64), interaction="dot",
-                 batch=2048, epochs=1, shared=None, output=None):
-    """Writes a config for the dataset files `train` and `test`. Paths are stored as they are given.
+                 batch=2048, epochs=1, shared=None, output=None, valid=None):
+    """Writes a config for the dataset files `train`, `test` and `valid`. Paths are stored as they are given.
 
     A feature gets a table of as many rows as its ids need. `shared` names tables for several features:
     {"item": ["item", "last_items"]}. `embedding_dim` follows the widths of `bottom_mlp`, and 1 those of `top_mlp`.
@@ -26,25 +26,28 @@ def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), 
     if len(data) == 0 or not features:
         raise DatasetError(f"{train}: {'no samples' if len(data) == 0 else 'no sparse features'} to train on")
     rows = {name: info.rows for name, info in features.items()}
-    if test is not None:
-        add_test_rows(rows, features, train, test, Dataset(test), width)
+    for other in (valid, test):
+        if other is not None:
+            add_rows(rows, features, train, other, Dataset(other), width)
     lines = ["model:", f"  dense_features: {width}", f"  embedding_dim: {embedding_dim}",
              f"  bottom_mlp: {[*bottom_mlp, embedding_dim] if width else []}", f"  top_mlp: {[*top_mlp, 1]}",
              f"  interaction: {interaction}", "  tables:"]
     hotness = {name: mean_hotness(info, len(data)) for name, info in features.items()}
     weighted = {name for name, info in features.items() if info.weighted}
     lines += [f"    - {table}" for table in tables(rows, hotness, shared or {}, weighted)]
-    paths = {"train": train} if test is None else {"train": train, "test": test}
-    entries = ", ".join(f"{key}: {scalar(os.fspath(value))}" for key, value in paths.items())
+    paths = {"train": train, "valid": valid, "test": test}
+    entries = ", ".join(f"{key}: {scalar(os.fspath(value))}" for key, value in paths.items() if value is not None)
     folder = output or "runs/" + os.path.splitext(os.path.basename(path))[0]
     lines += [f"data: {{{entries}}}", "train:", f"  global_batch_size: {min(batch, len(data))}", f"  epochs: {epochs}",
               "  dense_optimizer: {type: adagrad, lr: 0.02}", "  sparse_optimizer: {type: adagrad, lr: 0.05}",
               f"output: {{directory: {scalar(folder)}}}",
               f"checkpoint: {{directory: {scalar(os.path.join(folder, 'checkpoints'))}, at_end: true}}"]
+    if valid is not None:
+        lines.append("eval: {every_epochs: 1}")
     write_text(path, lambda file: file.write("\n".join(lines) + "\n"))
 
 
-def add_test_rows(rows, features, train, test, data, width):
+def add_rows(rows, features, train, test, data, width):
     if data.dense_width != width:
         raise DatasetError(f"{test}: {data.dense_width} dense columns, {width} in {train}")
     for name, info in features.items():

@@ -1,4 +1,5 @@
 """The command line of `dlrm-data import`."""
+import argparse
 import os
 import sys
 import time
@@ -21,6 +22,8 @@ from .schema import read_schema
 from .sources import Unchanged, kind_by_name, open_columns, survey
 from .state import State, check_frozen, load_state, save_state
 
+PLACES = ("train", "test", "valid")
+
 
 def make_parser():
     parser = Parser(prog="dlrm-data import", description="Makes dataset files of CSV, TSV, Parquet and JSON lines.")
@@ -31,6 +34,9 @@ def make_parser():
     parser.add_argument("--output", metavar="OUT.h5", help="dataset file to write")
     parser.add_argument("--test-output", metavar="TEST.h5", help="dataset file of the schema's `split`")
     parser.add_argument("--write-config", metavar="CONFIG.yaml", help="write a training config that fits the result")
+    parser.add_argument("--data", metavar="PLACE=FILE.h5", type=place_of_data, action="append", default=[],
+                        help="a dataset of another import that the config names as data.PLACE: train, valid or test. "
+                        "--output takes the first place that is left of train, test and valid")
     parser.add_argument("--dictionary", metavar="D.json",
                         help="dictionaries, and means of columns. The file is read if it exists, extended and written, "
                         "so that further data gets the same ids")
@@ -43,6 +49,24 @@ def make_parser():
     parser.add_argument("--threads", metavar="N", type=int, default=0,
                         help="number of threads, by default one per CPU; the output does not depend on it")
     return parser
+
+
+def place_of_data(text):
+    place, _, path = text.partition("=")
+    if place not in PLACES or not path:
+        raise argparse.ArgumentTypeError(f"{text}: expected train=FILE.h5, valid=FILE.h5 or test=FILE.h5")
+    return place, path
+
+
+def config_data(options):
+    """The files of the config by their places."""
+    data = dict(options.data)
+    if options.test_output is not None:
+        data.setdefault("test", options.test_output)
+    left = [place for place in PLACES if place not in data]
+    if len(data) < len(options.data) + (options.test_output is not None) or not left:
+        raise ImportProblem("--data: each of train, valid and test is one file, and --output is one of them")
+    return {**data, left[0]: options.output}
 
 
 def check_inputs(options):
@@ -64,6 +88,12 @@ def check_options(options, schema):
         raise ImportProblem("--frozen-dictionary needs --dictionary D.json, of a file that exists")
     if options.write_config and not schema.sparse:
         raise ImportProblem(f"{options.schema}: --write-config needs at least one sparse column")
+    if options.data and not options.write_config:
+        raise ImportProblem("--data is for --write-config CONFIG.yaml")
+    config_data(options)
+    for _, path in options.data:
+        if not os.path.isfile(path):
+            raise ImportProblem(f"--data {path}: no such file")
     seen = {os.path.realpath(path) for path in [options.schema, *options.inputs]}
     for path in (options.output, options.test_output, options.write_config, options.dictionary):
         if path is None:
@@ -141,7 +171,7 @@ def import_records(options, schema, threads, start):
     finally:
         outputs.close()
     if options.write_config:
-        write_config(options.write_config, options.output, options.test_output, shared=shared_tables(schema))
+        write_config(options.write_config, shared=shared_tables(schema), **config_data(options))
     report(options, encodings, totals, counts, time.monotonic() - start)
     for warning in warnings:
         print("warning: " + "".join(c if c.isprintable() else "?" for c in warning), file=sys.stderr)

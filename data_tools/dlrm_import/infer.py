@@ -138,8 +138,7 @@ def schema_text(kind, delimiter, path, arrays):
         seconds = "" if times[0].numbers is None else ", format: seconds"
         lines.append(f"timestamp: {{column: {entry(times[0])}{seconds}}}  {times[0].note()}")
     for column in weights:
-        line = f"{{column: {entry(column)}, fill: 1}}" if column.missing > 0 else entry(column)
-        lines.append(f"weight: {line}  {column.note()}")
+        lines.append(f"weight: {{column: {entry(column)}, fill: 1}}  {column.note()}")
     lines.append("# split: {fraction: 0.1}  # the last records, for --test-output")
     return "\n".join(lines + left) + "\n"
 
@@ -161,10 +160,10 @@ def entry(column):
 
 def dense_line(column):
     least, most = pc.min(column.numbers).as_py(), pc.max(column.numbers).as_py()
-    more = ", fill: 0" if column.missing > 0 else ""
+    more = ", fill: 0"  # a later record may have none
     if least >= 0 and most > 50:
         more += ", log: true"
-    return f"{{column: {entry(column)}{more}}}" if more else entry(column)
+    return f"{{column: {entry(column)}{more}}}"
 
 
 def sparse_line(column):

@@ -206,16 +206,15 @@ std::vector<KeyDoc> key_docs() {
 
 void reject_unknown(const Entry& entry, const std::string& path,
                     const std::vector<std::string>& known) {
-  std::string suggestion = dotted(path, nearest(entry.key, known));
+  std::string hint = hint_for(entry.key, known, path.empty() ? "" : path + ".");
   auto fewest = std::numeric_limits<std::ptrdiff_t>::max();
   for (const KeyDoc& row : key_docs()) {  // suggests the same word in another section
     const auto sections = std::count(row.key.begin(), row.key.end(), '.');
     if (last_segment(row.key) != entry.key || sections >= fewest) continue;
-    suggestion = row.key;
+    hint = "the nearest is " + row.key;
     fewest = sections;
   }
-  throw usage_error("{}: unknown key {}; the nearest known one is {}", entry.place.text(),
-                    dotted(path, entry.key), suggestion);
+  throw usage_error("{}: unknown key {}; {}", entry.place.text(), dotted(path, entry.key), hint);
 }
 
 }  // namespace dlrm

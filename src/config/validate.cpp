@@ -23,10 +23,10 @@ struct TableNames {
     }
   }
 
-  std::string nearest_to(const std::string& word) const {
+  std::string hint_for(const std::string& word) const {
     std::vector<std::string> known;
     for (const auto& [group, members] : groups) known.push_back(group);
-    return nearest(word, known);
+    return dlrm::hint_for(word, known);
   }
 };
 
@@ -41,8 +41,8 @@ std::map<std::string, V> expanded(const std::map<std::string, V>& written, const
     if (names.tables.contains(name)) continue;
     const auto group = names.groups.find(name);
     if (group == names.groups.end()) {
-      throw usage_error("{}: {} names {}, which is no table; the nearest is {}",
-                        place_of(root, key + "." + name).text(), key, name, names.nearest_to(name));
+      throw usage_error("{}: {} names {}, which is no table; {}",
+                        place_of(root, key + "." + name).text(), key, name, names.hint_for(name));
     }
     for (const std::string& member : group->second) out.emplace(member, value);
   }

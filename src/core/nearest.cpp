@@ -4,6 +4,8 @@
 #include <cctype>
 #include <limits>
 
+#include <fmt/format.h>
+
 namespace dlrm {
 
 int edit_distance(std::string_view a, std::string_view b) {
@@ -43,21 +45,41 @@ int longest_common_run(std::string_view a, std::string_view b) {
   return longest;
 }
 
+bool contains(std::string_view a, std::string_view b) { return a.find(b) != std::string::npos; }
+
+/// The first names, and how many others there are.
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 30;
+  if (names.empty()) return "there are none";
+  const size_t shown = std::min(names.size(), kMost);
+  std::string text = shown == 1 ? "there is only " : "there are ";
+  for (size_t i = 0; i < shown; ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  if (names.size() > shown) text += fmt::format(" and {} others", names.size() - shown);
+  return text;
+}
+
 }  // namespace
 
-std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+std::string hint_for(std::string_view word, const std::vector<std::string>& known,
+                     const std::string& section) {
   constexpr size_t kLongest = 64;  // the cost is quadratic
   const std::string wanted = lower_case(word.substr(0, kLongest));
-  std::string best;
+  const std::string* best = nullptr;
   int best_distance = std::numeric_limits<int>::max();
   for (const std::string& name : known) {
     const std::string candidate = lower_case(std::string_view(name).substr(0, kLongest));
-    const int distance = edit_distance(wanted, candidate) - longest_common_run(wanted, candidate);
-    if (distance >= best_distance) continue;
-    best = name;
+    const int edits = edit_distance(wanted, candidate);
+    const bool alike = contains(wanted, candidate) || contains(candidate, wanted) ||
+                       2 * edits <= static_cast<int>(std::max(wanted.size(), candidate.size()));
+    const int distance = edits - longest_common_run(wanted, candidate);
+    if (!alike || distance >= best_distance) continue;
+    best = &name;
     best_distance = distance;
   }
-  return best;
+  return best != nullptr ? "the nearest is " + section + *best : list_of(known);
 }
 
 }  // namespace dlrm

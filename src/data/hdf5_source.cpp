@@ -58,9 +58,8 @@ void Hdf5Source::add_column(const TableConfig& table, const FeatureConfig& featu
   for (const auto& file : dataset_.files()) {
     const MappedFeature* found = file->find(feature.name);
     if (!found) {
-      const std::string similar = nearest(feature.name, names_in_file());
-      throw usage_error("{}: there is no feature {} (of table {}){}", file->path(), feature.name,
-                        table.name, similar.empty() ? "" : "; the nearest name is " + similar);
+      throw usage_error("{}: there is no feature {} (of table {}); {}", file->path(), feature.name,
+                        table.name, hint_for(feature.name, names_in_file()));
     }
     if (found->rows > table.rows) {
       throw usage_error("{}: feature {} has {} rows, table {} of the config only {}", file->path(),

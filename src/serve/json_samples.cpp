@@ -81,8 +81,8 @@ std::vector<const json*> values_by_feature(const char* key, const json& sample,
     if (number == inputs.number.end()) {
       std::vector<std::string> known;
       for (const Inputs::Feature& feature : inputs.features) known.push_back(feature.name);
-      throw usage_error("{}: the model has no feature {}; the nearest is {}", key, shown(name),
-                        nearest(name, known));
+      throw usage_error("{}: the model has no feature {}; {}", key, shown(name),
+                        hint_for(name, known));
     }
     values[static_cast<size_t>(number->second)] = &value;
   }

@@ -5,7 +5,8 @@
 
 Without --program it is the import without its library. CPU time of the whole program, start and end included, with
 --threads 1. --narrow: records of 20 short fields, instead of 9 with texts as long as in real logs. log.plain.parquet
-has neither dictionaries nor compression. Needs pyarrow (launch/install_deps.sh import)."""
+has neither dictionaries nor compression. Run it with
+build/venv/bin/python3, which launch/install_deps.sh import makes."""
 import argparse
 import hashlib
 import json
@@ -18,7 +19,6 @@ import tempfile
 import numpy as np
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.append(os.path.join(ROOT, "build", "python"))
 LONG = """
 label: click
 dense: [age, {column: price, log: true}, {column: duration, log: true}]
@@ -93,7 +93,7 @@ def write_logs(folder, records, megabytes):
 def cpu_seconds(command):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={
-        **os.environ, "DLRM_PYTHON": sys.executable, "PYTHONPATH": os.path.join(ROOT, "build", "python")})
+        **os.environ, "DLRM_PYTHON": sys.executable})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

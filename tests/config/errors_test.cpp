@@ -138,13 +138,14 @@ INSTANTIATE_TEST_SUITE_P(
     Keys, BadValue,
     ::testing::Values(
         Case{"Misspelt", "train.bach_size=4",
-             "unknown key train.bach_size; the nearest known one is train.global_batch_size"},
-        Case{"InTheWrongSection", "epochs=4",
-             "unknown key epochs; the nearest known one is train.epochs"},
+             "unknown key train.bach_size; the nearest is train.global_batch_size"},
+        Case{"LikeNoOther", "output.frobnicate=4",
+             "unknown key output.frobnicate; there are directory and metrics_every"},
+        Case{"InTheWrongSection", "epochs=4", "unknown key epochs; the nearest is train.epochs"},
         Case{"InTheFirstOfTwoSections", "train.every_steps=4",
-             "unknown key train.every_steps; the nearest known one is eval.every_steps"},
+             "unknown key train.every_steps; the nearest is eval.every_steps"},
         Case{"InATable", "model.tables.C1.row=4",
-             "unknown key model.tables.0.row; the nearest known one is model.tables.0.rows"},
+             "unknown key model.tables.0.row; the nearest is model.tables.0.rows"},
         Case{"NoEquals", "train.seed", "needs the form a.b.c=value"},
         Case{"NoKey", "=4", "needs the form a.b.c=value"},
         Case{"EmptySegment", "train..seed=4", "needs the form a.b.c=value"},
@@ -224,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileCase{"MergeOfAWord", "a: {<<: b}\n",
                  "small.yaml:1: << merges \"b\"; it takes a map or a list of maps"},
         FileCase{"UnknownKey", DLRM_MODEL "evel:\n",
-                 "small.yaml:2: unknown key evel; the nearest known one is eval"},
+                 "small.yaml:2: unknown key evel; the nearest is eval"},
         FileCase{"NoModel", "train: {global_batch_size: 4}\n",
                  "small.yaml:1: model.dense_features is missing: needs a whole number from 0 to "
                  "1000000"},
@@ -317,13 +318,13 @@ TEST(BadFile, TheOverrideThatMadeASectionIsNamed) {
 
 TEST(BadFile, AKeyOfTheFileIsNamedThereIfAnOverrideSetsAKeyInIt) {
   EXPECT_EQ(error_of("evel: {x: 1}\n" DLRM_MODEL, {"evel.every_steps=4"}),
-            "small.yaml:1: unknown key evel; the nearest known one is eval");
+            "small.yaml:1: unknown key evel; the nearest is eval");
   EXPECT_EQ(error_of(kSmallYaml + "eval: {patienc: 1}\n", {"eval.keap=4"}),
-            fmt::format("small.yaml:{}: unknown key eval.patienc; the nearest known one is "
+            fmt::format("small.yaml:{}: unknown key eval.patienc; the nearest is "
                         "eval.patience",
                         std::count(kSmallYaml.begin(), kSmallYaml.end(), '\n') + 1));
   EXPECT_EQ(error_of(kSmallYaml + "eval: {at_end: true}\n", {"eval.patienc=4"}),
-            "--set eval.patienc=4: unknown key eval.patienc; the nearest known one is "
+            "--set eval.patienc=4: unknown key eval.patienc; the nearest is "
             "eval.patience");
 }
 

@@ -25,7 +25,7 @@ TEST(Hdf5Source, RefusalsAreOneLine) {
   };
   const std::string path = folder / "a.h5";
   EXPECT_EQ(error([](auto& c) { c.model.tables[2].features[0].name = "threee"; }),
-            path + ": there is no feature threee (of table three); the nearest name is three");
+            path + ": there is no feature threee (of table three); the nearest is three");
   EXPECT_EQ(error([](auto& c) { c.model.tables[1].features[0].hotness = 2; }),
             path + ": feature one has hotness 1, the config says 2");
   EXPECT_EQ(error([](auto& c) { c.model.tables[1].rows = 49; }),

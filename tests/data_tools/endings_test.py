@@ -5,6 +5,7 @@ import errno
 import glob
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -79,6 +80,23 @@ class Endings(unittest.TestCase):
     def test_a_missing_package_is_named(self):
         for program, words in (("import_model.py", ["a.npz", "b", "c"]), ("export_model.py", ["a", "--to", "npz", "b.npz"])):
             self.assertIn("h5py", self.check(program, *words, missing="h5py"))
+
+    def test_a_missing_package_is_looked_for_in_the_environment_of_the_sources(self):
+        os.makedirs(os.path.join(self.folder, "data_tools"))
+        shutil.copy(os.path.join(ROOT, "data_tools", "endings.py"), os.path.join(self.folder, "data_tools"))
+        self.write("data_tools/program.py", "import sys\nfrom endings import need\nneed('some', found_there='Found')\n"
+                   "import found_there\nprint(found_there.WORD, *sys.argv[1:])\n")
+        program = os.path.join(self.folder, "data_tools", "program.py")
+        self.assertIn("has no Found: install it with launch/install_deps.sh some", self.check(program))
+        environment = os.path.join(self.folder, "build", "venv")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+        self.check(program)  # which lacks it, too
+        (packages,) = glob.glob(os.path.join(environment, "lib", "python3*", "site-packages"))
+        with open(os.path.join(packages, "found_there.py"), "w", encoding="utf-8") as file:
+            file.write("WORD = 'there'\n")
+        without = {name: value for name, value in os.environ.items() if name != "DLRM_PYTHON"}
+        done = subprocess.run([sys.executable, program, "a b", "c"], capture_output=True, text=True, env=without)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "there a b c\n", ""))
 
     def test_a_missing_torch_is_named(self):
         try:

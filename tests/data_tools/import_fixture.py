@@ -9,7 +9,6 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "data_tools"))
-sys.path.append(os.path.join(ROOT, "build", "python"))
 
 try:
     import pyarrow

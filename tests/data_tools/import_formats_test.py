@@ -198,7 +198,7 @@ class Inferred(Files):
                 os.unlink(self.path("new.yaml"))
                 tree = yaml.safe_load(schema)
                 self.assertEqual((tree["label"], tree["timestamp"]), ("label", {"column": "day"}))
-                self.assertEqual(tree["dense"], ["price", {"column": "clicks", "log": True}])
+                self.assertEqual(tree["dense"], [{"column": "price", "fill": 0}, {"column": "clicks", "fill": 0, "log": True}])
                 names = [s["column"] if isinstance(s, dict) else s for s in tree["sparse"]]
                 self.assertEqual(names, ["ad_id", "city name", "tags"])
                 self.assertIn("list", tree["sparse"][2])
@@ -212,7 +212,17 @@ class Inferred(Files):
         with open(self.path("new.yaml"), encoding="utf-8") as file:
             tree = yaml.safe_load(file)
         self.assertEqual(tree["weight"], {"column": "weight", "fill": 1})
-        self.assertEqual(tree["dense"], ["sample_weight"])
+        self.assertEqual(tree["dense"], [{"column": "sample_weight", "fill": 0}])
+
+    def test_schemas_import_records_that_they_were_not_inferred_from(self):
+        rows = [f"{i % 2},{i},{i % 7}.5,{'u' * 60}{i % 5}" for i in range(40000)]
+        path = self.write("x.csv", "\n".join(["click,age,weight,user", *rows, "1,,,"]) + "\n")
+        self.assertEqual(self.run_infer(path)[0], 0)
+        with open(self.path("new.yaml"), encoding="utf-8") as file:
+            schema = file.read()
+        self.assertNotIn(f"first {len(rows) + 1} records", schema)
+        batch = self.imported(schema, path)
+        self.assertEqual((batch.dense[-1].tolist(), batch.weight[-1]), ([0], 1))
 
     def numbered(self, rows):
         numbers = {}
@@ -247,13 +257,40 @@ class Configs(Files):
                                                                 "table: t},")
         self.imported(schema + "split: {fraction: 0.2}", self.json("x.json", rows), "--test-output",
                       self.path("test.h5"), "--write-config", self.path("c.yaml"))
-        with open(self.path("c.yaml"), encoding="utf-8") as file:
-            config = yaml.safe_load(file)
+        config = self.config()
         self.assertEqual(config["data"], {"train": self.path("out.h5"), "test": self.path("test.h5")})
         tables = {table["name"]: table for table in config["model"]["tables"]}
         self.assertEqual([feature["name"] for feature in tables["t"]["features"]], ["user", "p"])
         self.assertEqual(tables["page"]["rows"], 99)
         self.assertEqual(config["model"]["dense_features"], 1)
+
+    def test_name_the_data_of_other_imports(self):
+        rows = records(30)
+        train, test, third = (self.json(f"{name}.json", rows[:count]) for name, count in
+                              (("train", 10), ("test", 30), ("third", 20)))
+        self.imported(SCHEMA, train, "--dictionary", self.path("d.json"))
+        os.rename(self.path("out.h5"), self.path("train.h5"))
+        of_train = ("--data", f"train={self.path('train.h5')}", "--write-config", self.path("c.yaml"))
+        self.imported(SCHEMA, test, "--dictionary", self.path("d.json"), *of_train)
+        config = self.config()
+        self.assertEqual(config["data"], {"train": self.path("train.h5"), "test": self.path("out.h5")})
+        tables = {table["name"]: table["rows"] for table in config["model"]["tables"]}
+        self.assertEqual(tables["user"], Dataset(self.path("out.h5")).features["user"].rows)
+        os.rename(self.path("out.h5"), self.path("test.h5"))
+        self.imported(SCHEMA, third, "--dictionary", self.path("d.json"), *of_train, "--data",
+                      f"test={self.path('test.h5')}")
+        self.assertEqual(self.config()["data"], {"train": self.path("train.h5"), "valid": self.path("out.h5"),
+                                                 "test": self.path("test.h5")})
+        for expected, words in (("expected train=FILE.h5", ["--data", "h5"]),
+                                ("each of train, valid and test is one file", of_train[:2] * 2),
+                                ("each of train, valid and test is one file", [*of_train[:2], "--data", "test=t.h5", "--data", "valid=v.h5"]),
+                                ("no such file", ["--data", "train=none.h5"])):
+            self.assert_refused(expected, SCHEMA, third, *words, "--write-config", self.path("c.yaml"))
+        self.assert_refused("is for --write-config", SCHEMA, third, *of_train[:2])
+
+    def config(self):
+        with open(self.path("c.yaml"), encoding="utf-8") as file:
+            return yaml.safe_load(file)
 
     def test_need_sparse_columns(self):
         self.assert_refused("needs at least one sparse", "{label: click, dense: [price]}",

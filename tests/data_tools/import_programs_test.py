@@ -111,7 +111,7 @@ class Starting(Programs):
         self.write("pyarrow.py", "raise ImportError('broken')")
         done = self.start(DATA, "import", "x", PYTHONPATH=self.folder)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertRegex(done.stderr, r"^error: pyarrow is missing for .* \(broken\): run launch/install_deps.sh import")
+        self.assertRegex(done.stderr, r"^error: .* has no pyarrow \(broken\): install it with launch/install_deps.sh import")
         self.assertEqual(done.stderr.count("\n"), 1)
 
     def test_passes_on_options_and_exit_codes(self):

@@ -9,10 +9,13 @@ namespace dlrm {
 /// `b`.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// Returns the element of `known` nearest to `word`, the first if several are equally near, or an
-/// empty string if `known` is empty. The distance is the edit distance minus the length of the
-/// longest common substring: bach_size finds global_batch_size rather than a short word. Ignores
-/// case.
-std::string nearest(std::string_view word, const std::vector<std::string>& known);
+/// Says which element of `known` is meant by `word`, or which there are if none is like it: "the
+/// nearest is batch", "there are a, b and c". Two words are alike if one contains the other, or if
+/// half of the longer one's letters or fewer must change. Of these the first one wins with the
+/// least edit distance minus the length of the longest common substring: bach_size finds
+/// global_batch_size rather than a short word. Ignores case. `section`: printed before the nearest
+/// one.
+std::string hint_for(std::string_view word, const std::vector<std::string>& known,
+                     const std::string& section = "");
 
 }  // namespace dlrm
