@@ -6,12 +6,12 @@
 #include <sstream>
 #include <string>
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "real_function.h"
 #include "train/checkpoint_tensors.h"
 #include "train/reports/metrics_file.h"
 
@@ -21,11 +21,6 @@ namespace {
 /// What the next writes to files do: write so many bytes at most, or fail with -errno.
 thread_local std::deque<int> writes;
 thread_local int truncation_fails = 0;  // with this errno
-
-template <class Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
 
 }  // namespace
 }  // namespace dlrm::testing
@@ -42,7 +37,7 @@ extern "C" ssize_t write(int fd, const void* data, size_t bytes) {
     }
     bytes = std::min(bytes, static_cast<size_t>(next));
   }
-  return dlrm::testing::real<ssize_t(int, const void*, size_t)>("write")(fd, data, bytes);
+  return dlrm::testing::real_function<ssize_t(int, const void*, size_t)>("write")(fd, data, bytes);
 }
 
 extern "C" int ftruncate(int fd, off_t size) noexcept {
@@ -50,7 +45,7 @@ extern "C" int ftruncate(int fd, off_t size) noexcept {
     errno = dlrm::testing::truncation_fails;
     return -1;
   }
-  return dlrm::testing::real<int(int, off_t)>("ftruncate")(fd, size);
+  return dlrm::testing::real_function<int(int, off_t)>("ftruncate")(fd, size);
 }
 
 namespace dlrm::testing {
