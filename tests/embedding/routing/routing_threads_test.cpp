@@ -1,8 +1,8 @@
 // Lists of ids that fill several chunks, which the threads of a rank check and sort together.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "embedding/training.h"
 

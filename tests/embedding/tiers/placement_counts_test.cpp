@@ -14,7 +14,6 @@
 namespace dlrm::testing {
 namespace {
 
-
 TEST_F(Placing, CountsWhatItDoes) {
   calls_.may_finish.open();
   place({1, 2, 2}, {3});
