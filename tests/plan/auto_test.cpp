@@ -164,5 +164,13 @@ TEST(Auto, PlansFitTheMemoryThatTheMemoryTableCounts) {
   }
 }
 
+/// Placed once more, with less room, they do not yet.
+TEST(Auto, TablesArePlacedAgainUntilTheyFit) {
+  const RunConfig config = load_config(DLRM_SOURCE "/configs/synthetic/large.yaml");
+  PlanOptions options;
+  options.rank_memory_bytes = 8 * 0x1p30;
+  EXPECT_TRUE(fits_memory(config, make_plan(config, 234, options), options));
+}
+
 }  // namespace
 }  // namespace dlrm::plan_test
