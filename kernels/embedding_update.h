@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include "dlrm/core/row_runs.h"
 #include "dlrm/ops/embedding.h"
 #include "dlrm/ops/types.h"
 
@@ -12,10 +13,8 @@
 
 namespace dlrm::kernels {
 
-/// A run longer than this is cut into chunks, each summed by its own warp. A run of at most
-/// kRunChunk occurrences is one chunk.
-constexpr int64_t kLongRun = 64;
-/// Occurrences per chunk. The sums of a run's chunks are then added in order, as on the CPU.
+/// Occurrences per chunk of a run of more than kLongRun, each summed by its own warp. The sums of a
+/// run's chunks are then added in order, as on the CPU.
 constexpr int64_t kRunChunk = 1024;
 
 /// A BagGradient. It has no undefined bytes.

@@ -12,6 +12,10 @@
 
 namespace dlrm {
 
+/// A difference of seconds, as a share of them, that does not matter: far less than the model of
+/// costs is off (docs/benchmarks/scaling.md, simulated steps).
+inline constexpr double kLittle = 1.0 / 32;
+
 /// What a step does with a part of a table. Counts are expectations. Bytes of rows and of state are
 /// whole lines of memory.
 struct TableWork {

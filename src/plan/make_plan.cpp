@@ -194,6 +194,10 @@ double fullest_rank(const RunConfig& config, const Plan& plan) {
   return std::ranges::max(rank_memory(config, plan), {}, &RankMemory::total).total();
 }
 
+/// Placements with less room before a plan is taken that does not fit. Each takes the time of a
+/// plan, and one alone leaves plans of shipped configs over memory that have room.
+constexpr int kMostTrials = 8;
+
 /// Placement knows a rank's room only approximately. If the memory table shows that the fullest
 /// rank lacks some, the tables are placed again with that much less room, as long as that helps.
 Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options, int unit) {
@@ -202,7 +206,7 @@ Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options,
   if (available <= 0) return plan;
   PlanOptions tighter = options;
   double needed = fullest_rank(config, plan);
-  int trials = 8;  // so that a plan that never fits takes no longer than some others
+  int trials = kMostTrials;
   while (trials-- > 0 && needed > available && tighter.rank_memory_bytes > needed - available) {
     tighter.rank_memory_bytes -= needed - available;
     Plan next = place_tables(config, world, tighter, unit);

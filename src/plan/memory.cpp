@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "dlrm/core/partition.h"
+#include "dlrm/core/row_runs.h"
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/message_bytes.h"
@@ -26,7 +27,6 @@ constexpr double kGrowth = 1.25;
 constexpr double kLibraryBytes = 512.0 * 1024 * 1024;
 
 constexpr double kPadding = 16;        // elements
-constexpr double kIdsALongRun = 64;    // at least
 constexpr double kBytesALongRun = 64;  // the run and its list entries
 
 /// More bytes that a CPU and a GPU sort for an id if ids of its table have weights, with the sorted
@@ -154,7 +154,7 @@ double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
   const double weighted_sort = table.weighted() ? kGpuWeightedSort : 0;
   return in_flight(config) * (12 * ids + 8 * weights + 16 * offsets) +
          ids * (runs + sorting + weighted_sort) +
-         ids / kIdsALongRun * 1.1 * (long_run + kBytesALongRun);
+         ids / real(kLongRun) * 1.1 * (long_run + kBytesALongRun);
 }
 
 /// Room in a list of bags, of which there are `most` at most.

@@ -13,9 +13,6 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// A difference of the heaviest rank's seconds that does not matter: far less than the model of
-/// costs is off (docs/benchmarks/scaling.md, simulated steps).
-constexpr double kLittle = 1.0 / 32;
 /// How uneven a plan may be in either measure before it gives up evenness in the other one.
 constexpr double kUneven = 1.25;
 /// The smallest share of a rank that parts are cut to. If each goes to the least full rank, no rank

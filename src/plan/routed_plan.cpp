@@ -21,9 +21,6 @@ namespace {
 
 /// *Fixed* may return this share more vectors, of bags that have no id in a shard.
 constexpr double kMostEmpty = 1.0 / 16;
-/// Another choice than the simple one must have at most this share of its step, so that small
-/// errors of the model change nothing.
-constexpr double kWorthChange = 0.97;
 /// Ranks for which more than one choice is considered. Each takes the time of a plan.
 constexpr int kMostCompared = 128;
 
@@ -119,7 +116,7 @@ double least_step(const std::vector<Choice>& choices, RoutingMode mode) {
 const Choice& best_of(const std::vector<Choice>& choices, const Choice& simple) {
   const Choice* best = &simple;
   for (const Choice& choice : choices) {
-    const bool better = !best->fits || choice.step < kWorthChange * best->step;
+    const bool better = !best->fits || choice.step < (1 - kLittle) * best->step;
     if (choice.fits && better) best = &choice;
   }
   return *best;

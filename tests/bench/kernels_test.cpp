@@ -126,18 +126,6 @@ TEST(KernelRows, OfUpdatesCountEachRowOfTheBatchOnce) {
   }
 }
 
-TEST(KernelRows, HaveAShareOfTheTighterLimitAndNoGoalOnACpu) {
-  for (const auto& [name, row] : small().rows) {
-    const bool narrow = name.find("bf16") != std::string::npos;
-    const KernelLimits& limits = small().cpu.result.limits;
-    const double flops = narrow ? limits.flops_bf16 : limits.flops_fp32;
-    const double least = std::max(row.bytes / limits.bytes_per_second, row.flops / flops);
-    EXPECT_DOUBLE_EQ(row.share, least / row.seconds) << name;
-    EXPECT_EQ(row.goal, 0) << name;
-    EXPECT_GE(row.median, row.seconds) << name;
-  }
-}
-
 TEST(KernelRows, OfOtherNamesAreLeftOut) {
   Cpu cpu;
   KernelOptions options;
@@ -151,45 +139,6 @@ TEST(KernelRows, OfOtherNamesAreLeftOut) {
   EXPECT_THAT(names, ::testing::ElementsAre("dot bf16 forward", "dot bf16 backward"));
   options.only = "no such operation";
   EXPECT_TRUE(time_kernels(*cpu.device, *cpu.stream, *cpu.ops, options).rows.empty());
-}
-
-TEST(KernelClock, GivesTheBestGroupAndTheMedianOfThree) {
-  Cpu cpu;
-  KernelOptions options;
-  options.seconds = 0;
-  KernelClock clock(*cpu.device, *cpu.stream, *cpu.ops, options);
-  // Two calls to warm up, one to choose the size of groups, and three groups of one call.
-  const std::vector<int> milliseconds{1, 1, 25, 160, 30, 80};
-  size_t call = 0;
-  const KernelClock::Timing timing = clock.timing_of(
-      [&] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds.at(call++))); });
-  EXPECT_EQ(call, milliseconds.size());
-  EXPECT_GE(timing.best, 0.030);
-  EXPECT_GE(timing.median, 0.080);
-  EXPECT_GE(timing.median, timing.best);
-}
-
-TEST(KernelClock, LaunchesAShortCallOfAGpuAsAGraph) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
-  const auto device = make_cuda_device(0);
-  const auto stream = device->make_stream();
-  const auto ops = make_cuda_ops(*device, *stream, {});
-  KernelOptions options;
-  options.seconds = 0;
-  KernelClock clock(*device, *stream, *ops, options);
-  // Once to warm up, once to see that it is short, and once into the graph. On a busy machine a
-  // short call may seem long. Then it is called more often.
-  int calls = 0;
-  for (int trial = 0; trial < 200 && calls != 3; ++trial) {
-    calls = 0;
-    clock.timing_of([&] { ++calls; });
-  }
-  EXPECT_EQ(calls, 3);
-  const std::vector<int> values{5, 6, 7};
-  const Array<int> filled = clock.filled(values, "numbers");
-  std::vector<int> got(3);
-  Transfer(*device, *stream).to_host(got.data(), filled.data(), 12);
-  EXPECT_EQ(got, values);
 }
 
 TEST(KernelDevice, IsTheOneAskedForAndItsMemoryIsChecked) {
@@ -213,40 +162,6 @@ TEST(KernelDevice, IsTheOneAskedForAndItsMemoryIsChecked) {
   EXPECT_NO_THROW(time_kernels(options));
   options.memory_bytes -= 1;
   EXPECT_THROW(time_kernels(options), Error);
-}
-
-TEST(KernelRows, OfAGpuHaveGoalsAndTheLinkToItsHost) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
-  const auto device = make_cuda_device(0);
-  const auto stream = device->make_stream();
-  const auto ops = make_cuda_ops(*device, *stream, {});
-  KernelOptions options;
-  options.sizes = small_sizes();
-  options.sizes.variants = false;
-  options.seconds = 0;
-  const auto goals_of = [&](const char* only) {
-    options.only = only;
-    std::map<std::string, double> goals;
-    for (const KernelRow& row : time_kernels(*device, *stream, *ops, options).rows) {
-      goals[row.name] = row.goal;
-      if (std::string(only) == "host") {
-        EXPECT_EQ(row.bytes, 4096);
-        EXPECT_EQ(row.shape, "4096");
-      }
-    }
-    return goals;
-  };
-  using Goals = std::map<std::string, double>;
-  EXPECT_EQ(goals_of("host"), (Goals{{"copy from host", 0}, {"copy to host", 0}}));
-  EXPECT_EQ(goals_of("dot "), (Goals{{"dot bf16 forward", 0.7},
-                                     {"dot bf16 backward", 0.7},
-                                     {"dot fp32 forward", 0},
-                                     {"dot fp32 backward", 0}}));
-  EXPECT_EQ(goals_of("uniform ids"), (Goals{{"lookup fp32, uniform ids", 0.8},
-                                            {"lookup bf16, uniform ids", 0},
-                                            {"group rows, uniform ids", 0},
-                                            {"update adagrad, uniform ids", 0.7},
-                                            {"group and update, uniform ids", 0}}));
 }
 
 TEST(KernelLines, AreReportedAsSoonAsTheyAreKnown) {

@@ -7,7 +7,6 @@
 #include <cstdarg>
 #include <cstring>
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
@@ -15,6 +14,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "real_function.h"
 
 namespace dlrm::test {
 namespace {
@@ -74,11 +75,6 @@ int exchange(const char* from, const char* to) {
   return done ? 0 : -1;
 }
 
-template <class Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
-
 }  // namespace
 
 const cpu_set_t* pretended_cpus = nullptr;
@@ -108,7 +104,8 @@ using dlrm::test::done;
 using dlrm::test::of_file;
 using dlrm::test::of_path;
 
-#define REAL(name) static auto* const real_##name = dlrm::test::real<decltype(name)>(#name)
+#define REAL(name) \
+  static auto* const real_##name = dlrm::testing::real_function<decltype(name)>(#name)
 
 int open(const char* path, int flags, ...) {
   REAL(open);

@@ -1,11 +1,10 @@
-// Batches whose lists have capacities, so that their sizes recur: the bits, keys and bytes.
+// Batches whose lists have capacities, so that their sizes recur: the bits and bytes.
 #include <algorithm>
 #include <atomic>
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "batch_keys.h"
 #include "training.h"
 
 namespace dlrm::testing {
@@ -39,87 +38,6 @@ TEST_P(KeptSizes, ChangeNoBitOfTheCpusThreadsAndOfRoundedWires) {
   const Plan plan = plan_of(GetParam(), tables, 3);
   EXPECT_EQ(train_all(plan, options, bags, kRecurringBatches, 2, true),
             train_all(plan, options, bags, kRecurringBatches, 2));
-}
-
-/// The number of batches, after the first 50, whose key on any rank differs from that of the batch
-/// before. The ids of all batches differ.
-int64_t new_keys(const Plan& plan, const EmbeddingOptions& options, const MadeUpBags& bags) {
-  constexpr int64_t kSteps = 200, kSamples = 40;
-  std::vector<std::atomic<bool>> is_new(kSteps);
-  run_on_threads(plan.world, [&](Communicator& comm) {
-    Rank rank(comm);
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
-    embeddings.keep_sizes();
-    std::vector<uint64_t> last;
-    for (int64_t t = 0; t < kSteps; ++t) {
-      route(embeddings, comm, bags, t, kSamples);
-      if (has_new_key(embeddings, last)) is_new[static_cast<size_t>(t)] = true;
-      train(embeddings, rank.context, t, kSamples, 0.1);
-    }
-  });
-  return std::count(is_new.begin() + 50, is_new.end(), true);
-}
-
-TEST_P(KeptSizes, GiveBatchesOfOtherIdsTheSameKey) {
-  const Tables tables = odd_tables(Pooling::kMean);
-  const MadeUpBags bags(tables);
-  EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
-  options.routing.depth = 0;
-  for (const int ranks : {1, 4}) {
-    const Plan plan = plan_of(GetParam(), tables, ranks);
-    EXPECT_LE(new_keys(plan, options, bags), 3) << ranks;
-  }
-}
-
-/// The key of a batch of samples of which one in `every` has bags, each with its ids `times` times.
-std::vector<uint64_t> key_of(ShardedEmbeddings& embeddings, const Communicator& comm,
-                             const MadeUpBags& bags, int64_t samples, int64_t every, int times) {
-  const Range local = part_of(samples, comm.rank(), comm.size());
-  std::vector<int64_t> ids, offsets{0};
-  for (size_t f = 0; f < bags.features(); ++f) {
-    for (int64_t i = local.begin; i < local.end; ++i) {
-      for (int n = 0; n < times && i % every == 0; ++n) {
-        for (const int64_t id : bags.bag(0, i, f)) ids.push_back(id);
-      }
-      offsets.push_back(std::ssize(ids));
-    }
-  }
-  embeddings.route({local, samples, ids, offsets});
-  std::vector<uint64_t> key;
-  has_new_key(embeddings, key);
-  embeddings.drop();
-  return key;
-}
-
-// Of 401 and 402 samples, some ranks have as many.
-TEST_P(KeptSizes, BatchesOfAnotherSizeChangeNoKey) {
-  const Tables tables = odd_tables(Pooling::kMean);
-  const MadeUpBags bags(tables);
-  EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
-  options.routing.depth = 0;
-  options.max_global_batch = 404;
-  const auto on = [&](Rank& rank) {
-    Communicator& comm = rank.context.comm;
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, options,
-                                 plan_of(GetParam(), tables, comm.size()));
-    embeddings.keep_sizes();
-    key_of(embeddings, comm, bags, 404, 1, 2);  // no later batch needs more memory
-    const std::vector<uint64_t> few = key_of(embeddings, comm, bags, 401, 8, 1);
-    key_of(embeddings, comm, bags, 402, 1, 1);
-    EXPECT_EQ(key_of(embeddings, comm, bags, 401, 8, 1), few) << comm.rank();
-  };
-  for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
-    options.routing.mode = mode;
-    run_on_threads(4, [&](Communicator& comm) {
-      Rank rank(comm);
-      on(rank);
-    });
-    if (cuda_device_count() == 0) continue;
-    run_on_threads(4, [&](Communicator& comm) {
-      Rank rank(comm, OnGpu{/*nccl=*/true});
-      on(rank);
-    });
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, KeptSizes,

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "changed_exchanges.h"
 #include "training.h"
 
 namespace dlrm::testing {
@@ -12,31 +13,6 @@ namespace {
 
 constexpr int64_t kBatch = 4001;
 constexpr double kHeads = 250;
-
-/// Counts the bytes that exchanges send to other ranks. Includes the exchanges of duplicates.
-class CountingComm final : public Communicator {
- public:
-  CountingComm(Communicator& inner, std::shared_ptr<std::atomic<int64_t>> sent)
-      : Communicator(inner.engine()), inner_(inner), sent_(std::move(sent)) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::unique_ptr<Communicator> duplicate() override {
-    auto own = inner_.duplicate();
-    auto result = std::make_unique<CountingComm>(*own, sent_);
-    result->owned_ = std::move(own);
-    return result;
-  }
-  Pending start_exchange(Exchange exchange) override {
-    const auto self = static_cast<size_t>(rank());
-    *sent_ += exchange.layout.send_total() - exchange.layout.send_bytes[self];
-    return inner_.start_exchange(std::move(exchange));
-  }
-
- private:
-  std::unique_ptr<Communicator> owned_;
-  Communicator& inner_;
-  std::shared_ptr<std::atomic<int64_t>> sent_;
-};
 
 struct TrafficCase {
   const char* plan;
@@ -123,10 +99,14 @@ TEST_P(Traffic, AllBytesOfTheCommunicatorsAreCounted) {
   for (const int64_t sparse_rows : {7, 100000}) {
     options_.tables.push_back(table_of("more", sparse_rows, 3, {2, 1}, Pooling::kSum));
     run_on_threads(GetParam().ranks, [&](Communicator& comm) {
-      const auto moved = std::make_shared<std::atomic<int64_t>>(0);
-      CountingComm counting(comm, moved);
+      std::atomic<int64_t> moved = 0;
+      ChangedExchanges counting(comm, [&](Communicator& inner, Exchange exchange, int) {
+        const auto self = static_cast<size_t>(inner.rank());
+        moved += exchange.layout.send_total() - exchange.layout.send_bytes[self];
+        return inner.start_exchange(std::move(exchange));
+      });
       const ShardedEmbeddings::Traffic sent = measured(counting);
-      EXPECT_EQ(sent.ids + sent.pooled + sent.gradients + sent.replicated, moved->load());
+      EXPECT_EQ(sent.ids + sent.pooled + sent.gradients + sent.replicated, moved.load());
     });
   }
 }

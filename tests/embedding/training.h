@@ -67,6 +67,16 @@ inline Tables max_tables() {
   return tables;
 }
 
+/// What a call throws, or nothing.
+inline std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
 /// Awaits the ids of a batch that all ranks refuse. Calls seen(error), and throws it again once all
 /// ranks have seen theirs: ranks give up an exchange that others never start only while an error
 /// is thrown.

@@ -14,6 +14,8 @@
 
 #include "dlrm/comm/thread_comm.h"
 
+#include "changed_exchanges.h"
+
 namespace dlrm {
 namespace {
 
@@ -284,24 +286,6 @@ TEST(Metrics, WithoutAPositiveLabelThereIsNoCalibration) {
   EXPECT_TRUE(std::isnan(evaluate({{0, 0}, {0, 0}}, 1).calibration));
 }
 
-/// Remembers the most bytes that an exchange brought to this rank.
-class MeasuredComm : public Communicator {
- public:
-  explicit MeasuredComm(Communicator& comm) : Communicator(comm.engine()), comm_(comm) {}
-  int rank() const override { return comm_.rank(); }
-  int size() const override { return comm_.size(); }
-  std::unique_ptr<Communicator> duplicate() override { return comm_.duplicate(); }
-  Pending start_exchange(Exchange exchange) override {
-    most = std::max(most, exchange.layout.receive_total());
-    return comm_.start_exchange(std::move(exchange));
-  }
-
-  int64_t most = 0;
-
- private:
-  Communicator& comm_;
-};
-
 /// Also if the scores of ranks, and of all samples, are close together.
 TEST(Metrics, EveryRankSortsAsManySamples) {
   constexpr size_t kRanks = 4, kSamples = 20000;
@@ -310,11 +294,15 @@ TEST(Metrics, EveryRankSortsAsManySamples) {
     for (float& p : s.p) p = std::pow(p, static_cast<float>(power));
     std::sort(s.p.begin(), s.p.end());
     run_on_threads(kRanks, [&](Communicator& comm) {
-      MeasuredComm measured(comm);
+      int64_t most = 0;  // bytes that an exchange brings to this rank
+      ChangedExchanges measured(comm, [&](Communicator& inner, Exchange exchange, int) {
+        most = std::max(most, exchange.layout.receive_total());
+        return inner.start_exchange(std::move(exchange));
+      });
       const size_t begin = static_cast<size_t>(comm.rank()) * kSamples / kRanks;
       evaluate_metrics(measured, View<const float>(s.p).subspan(begin, kSamples / kRanks),
                        s.targets(begin, kSamples / kRanks));
-      EXPECT_NEAR(static_cast<double>(measured.most), 4.0 * kSamples / kRanks, 40) << power;
+      EXPECT_NEAR(static_cast<double>(most), 4.0 * kSamples / kRanks, 40) << power;
     });
   }
 }

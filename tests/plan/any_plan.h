@@ -106,6 +106,9 @@ inline std::string wrong_with(const AnyRun& run) {
     const RunConfig sized = with_chosen_batch(given, run.world, run.options, 0, said);
     RunConfig config = with_chosen_caches(sized, run.world, run.options);
     const RoutedPlan routed = make_routed_plan(config, run.world, run.options);
+    if (make_routed_plan(config, run.world, run.options).plan != routed.plan) {
+      return "two plans of one run differ";
+    }
     config.routing.mode = routed.mode;
     config = with_known_device(config, run.options);
     const Plan& plan = routed.plan;
@@ -114,10 +117,16 @@ inline std::string wrong_with(const AnyRun& run) {
     } catch (const Error& error) {
       return error.what();
     }
-    if (parse_plan(to_json(plan, config.model), "plan.json", config.model, run.world)
-            .shards.size() != plan.shards.size()) {
+    if (parse_plan(to_json(plan, config.model), "plan.json", config.model, run.world) != plan) {
       return "the plan file differs from the plan";
     }
+    double sent = 0, received = 0;
+    for (const RankLoad& load : rank_loads(config, plan)) {
+      if (!(load.lookups >= 0 && load.sent_bytes() >= 0)) return "a rank has less than no load";
+      sent += load.sent_bytes();
+      received += load.received_bytes();
+    }
+    if (!(std::abs(sent - received) <= 1e-9 * sent)) return "not all that is sent is received";
     for (const RankMemory& memory : rank_memory(config, plan)) {
       if (!std::isfinite(memory.total()) || memory.total() < 0 || memory.host_total() < 0) {
         return fmt::format("a rank needs {} bytes", memory.total());

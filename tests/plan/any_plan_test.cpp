@@ -1,15 +1,29 @@
 // Plans of configs whose options are drawn from all that may be set.
 #include "any_plan.h"
 
-#include <cstdlib>
+#include <iterator>
+#include <random>
 
-#include "draws.h"
+#include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
 namespace {
 
+/// Choices that a seed determines.
+class Draws {
+ public:
+  explicit Draws(unsigned seed) : random_(seed) {}
+  template <class T>
+  T one_of(std::initializer_list<T> values) {
+    return *std::next(values.begin(), static_cast<std::ptrdiff_t>(random_() % values.size()));
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
 TEST(AnyConfig, HasAPlanThatItsChecksAccept) {
-  const unsigned runs = std::getenv("DLRM_TEST_ALL") ? 1000 : 100;
+  const unsigned runs = tests_all() ? 1000 : 100;
   for (unsigned seed = 0; seed < runs; ++seed) {
     Draws draw(seed);
     const AnyRun run = any_run(draw);

@@ -1,24 +1,10 @@
 #include <cmath>
 
-#include "plan/cost.h"
+#include "plan/bound.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
 namespace {
-
-/// Ratio of the largest to the mean cost of the ranks' shards.
-double imbalance(const RunConfig& config, const Plan& plan) {
-  const CostModel cost(config, plan.world, {});
-  std::vector<double> seconds(static_cast<size_t>(plan.world));
-  double sum = 0;
-  for (const Shard& shard : plan.shards) {
-    const double piece = cost.shard(config.model.tables[static_cast<size_t>(shard.table)],
-                                    shard.rows.size(), shard.columns.size());
-    seconds[static_cast<size_t>(shard.rank)] += piece;
-    sum += piece;
-  }
-  return *std::max_element(seconds.begin(), seconds.end()) * plan.world / sum;
-}
 
 TEST(Auto, OneRankGetsEverything) {
   const Plan plan = make_plan(kaggle_config(), 1);
@@ -38,20 +24,6 @@ TEST(Auto, TinyTablesAreReplicatedAndLargeOnesAreNot) {
     }
   }
 }
-
-class AutoBalance : public ::testing::TestWithParam<int> {};
-
-TEST_P(AutoBalance, LoadsOfKaggleAreWithinAQuarter) {
-  const RunConfig config = kaggle_config();
-  EXPECT_LT(imbalance(config, make_plan(config, GetParam())), 1.3);
-}
-
-TEST_P(AutoBalance, LoadsOfMlperfAreWithinAQuarter) {
-  const RunConfig config = mlperf_config();
-  EXPECT_LT(imbalance(config, make_plan(config, GetParam())), 1.3);
-}
-
-INSTANTIATE_TEST_SUITE_P(Worlds, AutoBalance, ::testing::Values(2, 3, 4, 8, 16));
 
 TEST(Auto, TablesStayWholeIfTheyBalance) {
   std::vector<TableConfig> tables;
@@ -137,7 +109,7 @@ TEST(Auto, ColossalCanBePlannedForManyRanks) {
   for (const int world : {8, 129}) {
     const Plan plan = make_plan(config, world);
     EXPECT_NO_THROW(check_plan(plan, config.model, "plan"));
-    EXPECT_LT(imbalance(config, plan), 1.3);
+    EXPECT_LE(plan_ratios(config, plan, {}).cost, 1.255) << world;
   }
 }
 
@@ -175,12 +147,6 @@ TEST(Auto, ShardsHaveTheRoomThatReplicasLeave) {
   options.rank_memory_bytes = (most + mean) / 2;
   EXPECT_FALSE(fits_memory(config, loose, options));
   EXPECT_TRUE(fits_memory(config, make_plan(config, 2, options), options));
-}
-
-TEST(CostModel, AReplicaOfAnEmptyExchangeIsNoCheaperThanItsLookups) {
-  const RunConfig config = kaggle_config();
-  const CostModel cost(config, 8, {});
-  for (const TableConfig& table : config.model.tables) EXPECT_GT(cost.replica(table), 0);
 }
 
 TEST(CostModel, AShardOfHalfTheColumnsCostsMoreThanHalf) {
@@ -229,6 +195,14 @@ TEST(Auto, PlansFitTheMemoryThatTheMemoryTableCounts) {
       ASSERT_LE(memory.total(), options.rank_memory_bytes) << ranks;
     }
   }
+}
+
+/// Placed once more, with less room, they do not yet.
+TEST(Auto, TablesArePlacedAgainUntilTheyFit) {
+  const RunConfig config = load_config(DLRM_SOURCE "/configs/synthetic/large.yaml");
+  PlanOptions options;
+  options.rank_memory_bytes = 8 * 0x1p30;
+  EXPECT_TRUE(fits_memory(config, make_plan(config, 234, options), options));
 }
 
 }  // namespace

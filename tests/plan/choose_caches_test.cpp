@@ -96,15 +96,6 @@ TEST(ChosenCaches, MayAllHaveSizesOfTheirOwn) {
   EXPECT_THAT(cached_in(with), ElementsAre("cold"));
 }
 
-TEST(ChosenCaches, FillMostOfTheMemory) {
-  const RunConfig config = on_cpu();
-  const PlanOptions options{needed(config) - 30e6};
-  const RunConfig with = with_chosen_caches(config, 1, options);
-  const double taken = rank_memory(with, make_plan(with, 1, options))[0].total();
-  EXPECT_GT(taken, 0.9 * options.rank_memory_bytes);
-  EXPECT_LE(taken, options.rank_memory_bytes);
-}
-
 TEST(ChosenCaches, KeepASizeThatTheConfigSets) {
   RunConfig config = on_cpu();
   config.memory.cached.fast = "1MiB";

@@ -1,9 +1,6 @@
 // Tasks in simulated time, on graphs whose times are known.
 #include "plan/simulate/event_run.h"
 
-#include <algorithm>
-#include <random>
-
 #include <gtest/gtest.h>
 
 namespace dlrm::plan_test {
@@ -98,104 +95,6 @@ TEST(EventRun, ABarrierWaitsForTheSlowestRank) {
   EXPECT_EQ(run.begin(barrier), 5);
   EXPECT_EQ(run.end(barrier), 5.5);
   EXPECT_EQ(run.cause(barrier), ranks[1]);
-}
-
-/// Random tasks, with a second implementation that looks at all tasks at every event.
-struct Slow {
-  std::vector<EventRun::Work> works;
-  std::vector<std::vector<int>> before;
-  std::vector<double> ends;
-
-  void run(const std::vector<double>& capacities) {
-    const size_t n = works.size();
-    ends.assign(n, -1);
-    std::vector<double> latency(n);
-    for (size_t i = 0; i < n; ++i) latency[i] = works[i].latency;
-    double now = 0;
-    while (std::count(ends.begin(), ends.end(), -1) > 0) {
-      std::vector<size_t> active;
-      for (size_t i = 0; i < n; ++i) {
-        const bool ready = std::all_of(before[i].begin(), before[i].end(),
-                                       [&](int b) { return ends[static_cast<size_t>(b)] >= 0; });
-        if (ends[i] < 0 && ready) active.push_back(i);
-      }
-      bool ended = false;
-      for (const size_t i : active) {
-        const auto left = [](double seconds) { return seconds > 1e-12; };
-        if (left(latency[i]) || left(works[i].uses[0].seconds) || left(works[i].uses[1].seconds)) {
-          continue;
-        }
-        ends[i] = now;
-        ended = true;
-      }
-      if (ended) continue;
-      std::vector<double> used(capacities.size());
-      const auto slower = [&](int resource) {
-        const auto r = static_cast<size_t>(resource);
-        return std::max(used[r] / capacities[r], 1.0);
-      };
-      const auto uses = [&](size_t i) {
-        std::vector<EventRun::Use*> all;
-        for (EventRun::Use& use : works[i].uses) {
-          if (latency[i] <= 1e-12 && use.seconds > 1e-12) all.push_back(&use);
-        }
-        return all;
-      };
-      for (const size_t i : active) {
-        for (const EventRun::Use* use : uses(i))
-          used[static_cast<size_t>(use->resource)] += use->amount;
-      }
-      double step = 1e9;
-      for (const size_t i : active) {
-        if (latency[i] > 1e-12) step = std::min(step, latency[i]);
-        for (const EventRun::Use* use : uses(i)) {
-          step = std::min(step, use->seconds * slower(use->resource));
-        }
-      }
-      for (const size_t i : active) {
-        const std::vector<EventRun::Use*> now_used = uses(i);
-        if (latency[i] > 1e-12) latency[i] -= step;
-        for (EventRun::Use* use : now_used) {
-          use->seconds -= step / slower(use->resource);
-        }
-      }
-      now += step;
-    }
-  }
-};
-
-TEST(EventRun, AgreesWithASlowRunOfRandomGraphs) {
-  for (unsigned seed = 0; seed < 30; ++seed) {
-    std::mt19937 draw(seed);
-    const auto below = [&](int n) { return static_cast<int>(draw() % static_cast<unsigned>(n)); };
-    EventRun run;
-    Slow slow;
-    std::vector<int> lanes(3), last(3, -1);
-    for (int& lane : lanes) lane = run.add_lane();
-    const std::vector<double> capacities{1, 2.5, 4};
-    for (const double capacity : capacities) run.add_resource(capacity);
-    for (int i = 0; i < 25; ++i) {
-      EventRun::Work work;
-      work.latency = below(3);
-      for (EventRun::Use& use : work.uses) {
-        use = {below(3), static_cast<double>(below(4)), static_cast<double>(1 + below(3))};
-      }
-      std::vector<int> after;
-      if (i > 0 && below(2) == 0) after.push_back(below(i));
-      const int lane = below(3);
-      const int task = run.add(lanes[static_cast<size_t>(lane)], work, after);
-      int& before = last[static_cast<size_t>(lane)];
-      if (before >= 0) after.push_back(before);
-      before = task;
-      slow.works.push_back(work);
-      slow.before.push_back(after);
-    }
-    run.run();
-    slow.run(capacities);
-    for (int i = 0; i < 25; ++i) {
-      ASSERT_NEAR(run.end(i), slow.ends[static_cast<size_t>(i)], 1e-9) << "seed " << seed;
-    }
-  }
 }
 
 }  // namespace

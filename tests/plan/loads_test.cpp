@@ -26,11 +26,6 @@ TEST(ExpectedUniqueRows, AreThoseOfUniformIds) {
   EXPECT_EQ(expected_unique_rows(0, 5), 0);
 }
 
-TEST(ReplicatedGradients, PairsAreSentIfFewRowsAreTouched) {
-  EXPECT_TRUE(replicates_by_pairs(table("t", 1000000, 16), 128, 4));
-  EXPECT_FALSE(replicates_by_pairs(table("t", 10, 16), 65536, 4));
-}
-
 /// Batch 5 over 2 ranks: samples [0, 2) and [2, 5). `a` is whole on rank 0 (two features), `b` is
 /// cut by rows at 4 of 10, `c` is data-parallel.
 class TwoRanks : public ::testing::Test {

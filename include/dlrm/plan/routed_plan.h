@@ -21,7 +21,7 @@ struct RoutedPlan {
 /// most as many bytes as the vectors of its samples in fp32. Otherwise *exact*, as always if ids
 /// have weights.
 ///
-/// If all ranks are on a node, and are at most 128, another mode is taken if it is better by 3 %,
+/// If all ranks are on a node, and are at most 128, another mode is taken if it is better by 1/32,
 /// or fits the memory alone. Unless a plan is kept, *fixed* may come with a plan that is made for
 /// it. What is better is simulated if the machine file says enough for that, the hosts' routing
 /// included. Otherwise a step is as long as the heaviest rank costs or the hosts route, whichever

@@ -66,20 +66,6 @@ TEST(APendingCall, IsAwaitedIfNoErrorDestroysIt) {
   EXPECT_EQ(calls.polls, 3);
 }
 
-TEST(APendingCall, IsAwaitedBeforeAnotherOneTakesItsPlace) {
-  for (const bool another : {false, true}) {
-    CallCounts first, second;
-    Pending pending(std::make_unique<CountedCall>(first, 3, false));
-    pending = another ? Pending(std::make_unique<CountedCall>(second, 2, false)) : Pending();
-    EXPECT_EQ(first.polls, 3);
-    EXPECT_EQ(first.abandoned, 0);
-    EXPECT_EQ(second.polls, 0);
-    pending.wait();
-    EXPECT_EQ(first.polls, 3);
-    EXPECT_EQ(second.polls, another ? 2 : 0);
-  }
-}
-
 /// A call that fails at a poll.
 class FailingCall final : public Pending::State {
  public:
@@ -121,23 +107,6 @@ TEST(APendingCall, ThatFailsWhileItIsDestroyedIsForgotten) {
   }
   EXPECT_EQ(calls.polls, 6);
   EXPECT_EQ(calls.abandoned, 0);
-}
-
-TEST(APendingCall, IsStillPendingAfterItWasMoved) {
-  CallCounts calls;
-  Pending from(std::make_unique<CountedCall>(calls, 4, false));
-  Pending to(std::move(from));
-  EXPECT_TRUE(from.poll());
-  EXPECT_EQ(calls.polls, 0);
-  from = std::move(to);
-  EXPECT_TRUE(to.poll());
-  EXPECT_EQ(calls.polls, 0);
-  Pending& itself = from;
-  from = std::move(itself);
-  EXPECT_FALSE(from.poll());
-  EXPECT_EQ(calls.polls, 1);
-  from.wait();
-  EXPECT_EQ(calls.polls, 4);
 }
 
 }  // namespace

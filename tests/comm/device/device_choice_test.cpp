@@ -79,12 +79,6 @@ TEST(DeviceChoice, OfOneRankIsStagedUnlessNcclIsAskedFor) {
   }
 }
 
-TEST(DeviceChoice, RanksWithDifferentVersionsAreNamed) {
-  std::vector<NcclCandidate> ranks = three_ranks();
-  ranks[1].version = 21805;
-  EXPECT_EQ(nccl_obstacle(ranks), "rank 0 has NCCL 2.28.9, rank 1 2.18.5");
-}
-
 TEST(DeviceChoice, TheFallbackIsReportedOnceWithItsCause) {
   testing::internal::CaptureStderr();
   run_on_threads(3, [](Communicator& host) {

@@ -98,57 +98,5 @@ TEST(StagedAlone, BlocksAreCopiedBetweenTheirOffsets) {
   EXPECT_THROW(wire->start_alltoallv(from.data(), to.data(), layout, stream.get()), std::exception);
 }
 
-TEST(StagedMemory, BuffersAreReused) {
-  const std::shared_ptr<Device> device = make_cpu_device();
-  run_on_threads(2, [&](Communicator& host) {
-    const auto wire = make_device_comm(host, *device, {.kind = DeviceCommKind::kStaged});
-    const std::unique_ptr<Stream> stream = device->make_stream();
-    Array<float> large(*device, 5000, "test"), small(*device, 10, "test");
-    size_t settled = 0;
-    for (int step = 0; step < 6; ++step) {
-      Pending one = wire->start_allreduce<float>(large.view(), DType::kFloat32, stream.get());
-      Pending two = wire->start_allreduce<float>(small.view(), DType::kFloat32, stream.get());
-      one.wait(*stream);
-      two.wait(*stream);
-      host.barrier();
-      if (step == 2) settled = device->bytes_in_use();
-      if (step > 2) {
-        EXPECT_EQ(device->bytes_in_use(), settled);
-      }
-      host.barrier();
-    }
-  });
-}
-
-TEST(StagedBlocks, EachByteIsStoredOnce) {
-  // Blocks of 4 ranks: two overlap, one is separate, the rank's own one is left out.
-  const std::vector<int64_t> bytes{10, 4, 8, 5}, offsets{100, 0, 105, 40};
-  StagedBlocks blocks;
-  blocks.lay_out(bytes, offsets, 1);
-  ASSERT_EQ(blocks.runs.size(), 2u);
-  EXPECT_EQ(blocks.total, 5 + 13);
-  EXPECT_EQ(blocks.runs[0].offset, 40);
-  EXPECT_EQ(blocks.runs[1].offset, 100);
-  EXPECT_EQ(blocks.runs[1].bytes, 13);
-  EXPECT_EQ(blocks.bytes, (std::vector<int64_t>{10, 0, 8, 5}));
-  EXPECT_EQ(blocks.offsets[3], 0);
-  EXPECT_EQ(blocks.offsets[0], 5);
-  EXPECT_EQ(blocks.offsets[2], 10);
-}
-
-TEST(DeviceComm, TheObstacleToNcclIsNamed) {
-  const std::shared_ptr<Device> device = make_cpu_device();
-  try {
-    run_on_threads(2, [&](Communicator& host) {
-      make_device_comm(host, *device, {.kind = DeviceCommKind::kNccl});
-    });
-    FAIL() << "NCCL among CPUs";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    EXPECT_NE(std::string(error.what()).find("comm nccl: rank 0: "), std::string::npos)
-        << error.what();
-  }
-}
-
 }  // namespace
 }  // namespace dlrm::comm

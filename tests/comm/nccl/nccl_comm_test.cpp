@@ -177,21 +177,6 @@ std::string error_of_exchange(const DeviceRank& rank, Stream& stream) {
 
 using CallNames = std::vector<std::string>;
 
-TEST(NcclFailure, ARefusedCallClosesItsGroupAndAbortsBeforeItThrows) {
-  FakeNccl::refused_sender = 0;
-  const std::string what = failure_of(2, [](const DeviceRank& rank) {
-    const std::unique_ptr<Stream> stream = rank.device.make_stream();
-    FakeNccl::take_calls();
-    const std::string error_text = error_of_exchange(rank, *stream);
-    if (rank.host.rank() == 1) return;
-    EXPECT_EQ(FakeNccl::take_calls(),
-              (CallNames{"group start", "refused send", "group end", "abort", "abort"}));
-    throw run_error("{}", error_text);
-  });
-  FakeNccl::refused_sender = -1;
-  EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
-}
-
 TEST(NcclFailure, LaterCallsThrowTheFailureAgainWithoutCallingNccl) {
   FakeNccl::refused_sender = 0;
   const std::string what = failure_of(2, [](const DeviceRank& rank) {

@@ -1,17 +1,13 @@
 // The two communicators of an NCCL session, over the emulator's stand-in for NCCL.
 #if defined(DLRM_SIMT)
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "dlrm/device/cuda/runtime.h"
 
-#include "comm/nccl/nccl_library.h"
 #include "kernels/simt/stand_ins/comm/fake_nccl.h"
 #include "nccl_ranks.h"
 #include "simt/simt.h"
@@ -51,47 +47,16 @@ TEST(NcclLanes, ASumDoesNotHoldUpALaterExchange) {
   });
 }
 
-/// The number of NCCL communicators of a session of one rank.
-int64_t lanes_of_a_session() {
-  int64_t lanes = 0;
-  run_on_threads(1, [&](Communicator& host) {
-    FakeNccl::take_calls();
-    const auto wire = make_nccl_comm(host, *make_cuda_device(0));
-    const std::vector<std::string> calls = FakeNccl::take_calls();
-    lanes = std::count(calls.begin(), calls.end(), "init");
-  });
-  return lanes;
-}
-
-TEST(NcclLanes, AreTwoOnlyIfNcclKeepsTheOrderOfLaunches) {
-  EXPECT_EQ(lanes_of_a_session(), 2);
-  FakeNccl::version = 22509;
-  EXPECT_EQ(lanes_of_a_session(), 1);
-  FakeNccl::version = 22809;
-  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
-  EXPECT_EQ(lanes_of_a_session(), 1);
-  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
-}
-
-TEST(NcclLanes, OneLaneServesEveryCall) {
-  FakeNccl::version = 22509;
-  for (const int ranks : {2, 3}) {
+/// The stand-in refuses two lanes where launches have no order.
+TEST(NcclLanes, OneLaneServesEveryCallWhereNcclDoesNotKeepTheOrderOfLaunches) {
+  const auto call_all = [](int ranks) {
     run_nccl(ranks, [](const DeviceRank& rank) { test::check_device_everything(rank, false); });
-  }
+  };
+  FakeNccl::version = 22509;
+  for (const int ranks : {2, 3}) call_all(ranks);
   FakeNccl::version = 22809;
-}
-
-TEST(NcclLanes, TheStandInRefusesTwoWithoutAnOrderOfLaunches) {
-  const NcclLibrary& nccl = nccl_library();
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  ncclComm_t comms[2] = {};
-  ncclUniqueId ids[2] = {};
-  for (ncclUniqueId& id : ids) nccl.get_unique_id(&id);
-  EXPECT_EQ(nccl.comm_init_rank_config(&comms[0], 1, ids[0], 0, &config), ncclInProgress);
-  EXPECT_EQ(nccl.comm_init_rank_config(&comms[1], 1, ids[1], 0, &config), ncclInvalidUsage);
-  nccl.comm_destroy(comms[0]);
+  call_all(2);
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
 }
 

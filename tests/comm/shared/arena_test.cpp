@@ -272,45 +272,12 @@ TEST(ArenaDevice, AnExhaustedArenaIsReportedAndReplacedByOrdinaryMemory) {
   EXPECT_EQ(refused, 1);
 }
 
-TEST(ArenaDevice, AnAllocationBeyondTheMemoryLimitIsRefused) {
-  const std::shared_ptr<Device> inner = make_cpu_device();
-  Arena arena;
-  const auto device = make_arena_device(
-      *inner, arena, [](size_t) {}, [] { return 0x1p22; });
-  EXPECT_NO_THROW(Array<char>(*device, size_t{3} << 20, "values"));
-  EXPECT_THROW(Array<char>(*device, size_t{5} << 20, "values"), Error);
-}
-
-TEST(ArenaBlocks, OfAnySizeAreApartAndAlignedAndFreedOnce) {
-  Arena arena;
-  std::vector<std::byte*> blocks;
-  for (const size_t bytes : {0, 0, 1, 63, 64, 65, 4096, 100000}) {
-    auto* block = static_cast<std::byte*>(arena.allocate(bytes));
-    ASSERT_TRUE(block);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u) << bytes;
-    if (!blocks.empty()) {
-      EXPECT_GE(block, blocks.back() + 64) << bytes;
-    }
-    blocks.push_back(block);
-  }
-  EXPECT_EQ(blocks[4] - blocks[3], 64);
-  EXPECT_EQ(blocks[5] - blocks[4], 64);
-  EXPECT_EQ(blocks[6] - blocks[5], 128);
-  for (std::byte* block : blocks) {
-    EXPECT_TRUE(arena.deallocate(block));
-    EXPECT_FALSE(arena.deallocate(block));
-  }
-  EXPECT_EQ(arena.allocate(8), blocks[0]);
-}
-
-/// A device over `arena` with this room, and what it was refused.
+/// A device over `arena` with this room.
 struct Room {
   explicit Room(Arena& arena, double room)
       : device(make_arena_device(
-            *inner, arena, [this](size_t bytes) { refused.push_back(bytes); },
-            [room] { return room; })) {}
+            *inner, arena, [](size_t) {}, [room] { return room; })) {}
   const std::shared_ptr<Device> inner = make_cpu_device();
-  std::vector<size_t> refused;
   const std::unique_ptr<Device> device;
 };
 
@@ -333,17 +300,6 @@ TEST(ArenaRoom, IsAskedForLargeBlocksOnly) {
                  "out of memory: 3.00 GiB for the table, and this job's memory limit leaves 0.00");
     EXPECT_EQ(error.code(), ExitCode::kFailure);
   }
-}
-
-TEST(ArenaRoom, WhatTheArenaRefusesIsToldWithItsBytes) {
-  Arena arena;
-  Room room(arena, 1e18);
-  arena.limit_to(0);
-  const Array<char> ordinary(*room.device, 5 * kMiB, "test");
-  const HostArray<char> host(*room.device, 3 * kMiB, "test");
-  EXPECT_EQ(room.refused, (std::vector<size_t>{5 * kMiB, 3 * kMiB}));
-  EXPECT_EQ(room.device->bytes_in_use(), 8 * kMiB);
-  EXPECT_TRUE(arena.address_of(host.data(), 1).is_null());
 }
 
 }  // namespace

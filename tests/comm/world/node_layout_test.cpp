@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/collectives/chain_choice.h"
 #include "comm/collectives/combine.h"
 
 namespace dlrm::comm {
@@ -12,13 +11,6 @@ namespace {
 
 NodeLayout layout_of(const std::vector<int>& names, int rank) {
   return NodeLayout(View<const int>(names), rank);
-}
-
-/// `nodes` nodes of `size` consecutive ranks.
-NodeLayout equal_nodes(int nodes, int size) {
-  std::vector<int> names;
-  for (int q = 0; q < nodes * size; ++q) names.push_back(q / size);
-  return layout_of(names, 0);
 }
 
 std::vector<int> list(View<const int> ranks) { return {ranks.begin(), ranks.end()}; }
@@ -45,23 +37,6 @@ TEST(NodeLayout, RanksOfANodeNeedNotFollowOneAnother) {
   EXPECT_EQ(list(layout.ranks_of(0)), (std::vector<int>{0, 2}));
   EXPECT_EQ(list(layout.own_ranks()), (std::vector<int>{1, 3}));
   EXPECT_EQ(layout.place(), 1);
-}
-
-TEST(ChainChoice, TwoNodesOfSeveralRanksAlwaysTakeTheChain) {
-  for (const int64_t bytes : {4, 1000, 100000000}) {
-    EXPECT_TRUE(chain_pays(equal_nodes(2, 2), bytes));
-    EXPECT_TRUE(chain_pays(equal_nodes(2, 8), bytes));
-    EXPECT_FALSE(chain_pays(equal_nodes(2, 1), bytes));
-    EXPECT_FALSE(chain_pays(equal_nodes(1, 4), bytes));
-    EXPECT_FALSE(chain_pays(layout_of({0, 1, 0, 1}, 0), bytes));
-  }
-}
-
-TEST(ChainChoice, MoreNodesTakeItForLargeVectorsOfManyRanks) {
-  EXPECT_TRUE(chain_pays(equal_nodes(3, 4), 4 << 20));
-  EXPECT_FALSE(chain_pays(equal_nodes(3, 4), 4 << 10));
-  EXPECT_FALSE(chain_pays(equal_nodes(4, 1), 4 << 20));
-  EXPECT_FALSE(chain_pays(equal_nodes(64, 2), 4 << 20));
 }
 
 TEST(Combine, ContinuesTheSumOfLowerRanks) {

@@ -1,55 +1,39 @@
 // Whichever exchange is late on a rank, batches are assembled and placed in their order.
 #include <gtest/gtest.h>
 
+#include "changed_exchanges.h"
 #include "embedding/training.h"
 
 namespace dlrm::testing {
 namespace {
 
-/// The exchange of a rank that is late: the first one of a duplicate of its communicator.
-struct LateExchange {
-  int of_duplicate = 0;  ///< counted from 1; 0: none is late
-  int duplicates = 0;
-  bool started = false, may_end = false;
-};
-
-/// A communicator of which one exchange is complete only after many polls, and if it may end.
-class LateComm final : public Communicator {
+/// A rank's communicator of which one exchange, the first one of a duplicate, is complete only
+/// after many polls, and if it may end.
+class LateExchange {
  public:
-  LateComm(Communicator& inner, std::shared_ptr<LateExchange> late)
-      : Communicator(inner.engine()),
-        inner_(inner),
-        late_(std::move(late)),
-        number_(late_->duplicates++) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::unique_ptr<Communicator> duplicate() override {
-    auto own = inner_.duplicate();
-    auto result = std::make_unique<LateComm>(*own, late_);
-    result->owned_ = std::move(own);
-    return result;
-  }
-  Pending start_exchange(Exchange exchange) override {
-    Pending started = inner_.start_exchange(std::move(exchange));
-    const bool late = number_ > 0 && number_ == late_->of_duplicate && !late_->started;
-    if (!late) return started;
-    late_->started = true;
-    return Pending(std::make_unique<Late>(std::move(started), *late_));
-  }
+  /// `of_duplicate`: counted from 1; 0: none is late.
+  LateExchange(Communicator& of_rank, int of_duplicate)
+      : comm(of_rank, [this, of_duplicate](Communicator& inner, Exchange exchange, int number) {
+          Pending started = inner.start_exchange(std::move(exchange));
+          const bool late = number > 0 && number == of_duplicate && !started_;
+          if (!late) return started;
+          started_ = true;
+          return Pending(std::make_unique<Late>(std::move(started), may_end));
+        }) {}
+
+  ChangedExchanges comm;
+  bool may_end = false;
 
  private:
   struct Late final : Pending::State {
-    Late(Pending of, const LateExchange& is) : inner(std::move(of)), late(is) {}
-    bool poll() override { return ++polls > 35 && late.may_end && inner.poll(); }
+    Late(Pending of, const bool& may) : inner(std::move(of)), may_end(may) {}
+    bool poll() override { return ++polls > 35 && may_end && inner.poll(); }
     Pending inner;
-    const LateExchange& late;
+    const bool& may_end;
     int polls = 0;
   };
 
-  std::unique_ptr<Communicator> owned_;
-  Communicator& inner_;
-  std::shared_ptr<LateExchange> late_;
-  int number_;
+  bool started_ = false;
 };
 
 struct LateCase {
@@ -104,10 +88,8 @@ Tensors train_late(const LateCase& c, int slow, int of_duplicate, int& duplicate
   const MadeUpBags bags(options.tables);
   Tensors result;
   run_on_threads(kRanks, [&](Communicator& comm) {
-    const auto late = std::make_shared<LateExchange>();
-    if (comm.rank() == slow) late->of_duplicate = of_duplicate;
-    LateComm late_comm(comm, late);
-    Rank rank(late_comm);
+    LateExchange late(comm, comm.rank() == slow ? of_duplicate : 0);
+    Rank rank(late.comm);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
     embeddings.keep_sizes();
     for (int64_t t = 0; t < kLateBatches; ++t) route_batch(embeddings, comm, bags, t);
@@ -116,12 +98,12 @@ Tensors train_late(const LateCase& c, int slow, int of_duplicate, int& duplicate
       comm.barrier();
       poll_often(embeddings);
     }
-    late->may_end = true;
+    late.may_end = true;
     for (int64_t t = 0; t < kLateBatches; ++t) train(embeddings, rank.context, t, kSamples, 0.05);
     embeddings.check_replicas();
     const Tensors tensors = gather(comm, embeddings);
     if (comm.rank() == 0) result = tensors;
-    if (comm.rank() == slow) duplicates = late->duplicates - 1;
+    if (comm.rank() == slow) duplicates = late.comm.duplicates();
   });
   return result;
 }
@@ -159,16 +141,14 @@ TEST(LateExchanges, LetAllRanksRefuseALaterBatchOfTheFirstWindow) {
   int duplicates = 4;
   for (int of_duplicate = 0; of_duplicate <= duplicates; ++of_duplicate) {
     const auto refuse = [&](Communicator& comm) {
-      const auto late = std::make_shared<LateExchange>();
-      if (comm.rank() == 0) late->of_duplicate = of_duplicate;
-      LateComm late_comm(comm, late);
-      Rank rank(late_comm);
+      LateExchange late(comm, comm.rank() == 0 ? of_duplicate : 0);
+      Rank rank(late.comm);
       ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
       for (int64_t t = 0; t < kLateBatches; ++t) route_batch(embeddings, comm, bags, t);
-      late->may_end = true;
+      late.may_end = true;
       await_refusal(embeddings, comm, [&](const RowsDoNotFit& refused) {
         EXPECT_EQ(refused.code(), ExitCode::kUsage) << refused.what();
-        if (comm.rank() == 0) duplicates = late->duplicates - 1;
+        if (comm.rank() == 0) duplicates = late.comm.duplicates();
       });
     };
     EXPECT_THROW(run_on_threads(2, refuse), RowsDoNotFit);

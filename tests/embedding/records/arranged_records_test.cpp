@@ -64,24 +64,6 @@ TEST_P(ArrangedRecords, ConsecutiveRowsLieInAFewParts) {
               IsEmpty());
 }
 
-// The memory of a sort holds its records, with 16 bytes for each.
-TEST_P(ArrangedRecords, AreSortedInBoundedMemory) {
-  write_shuffled(row_range(0, kMany), 0);
-  const TierTraffic before = store_->traffic();
-  int64_t segments = 0;  // whose rows are read before the first write
-  faults_->transfer = [&, writes = false](const BlockTransfer& transfer) mutable {
-    writes = writes || transfer.write;
-    segments += !writes && transfer.bytes == 4096 && transfer.offset / 4096 % 3 == 2;
-    return Disturbance{};
-  };
-  store_->arrange();
-  const int64_t fit = GetParam() * (3 * 4096) / (64 * (kRecordBytes + 16));
-  EXPECT_EQ(segments, std::min<int64_t>(std::max<int64_t>(fit, 1), kMany / 64));
-  EXPECT_EQ(store_->traffic().written.rows, before.written.rows);
-  EXPECT_EQ(store_->traffic().read.rows, before.read.rows);
-  EXPECT_GT(store_->traffic().written.seconds, before.written.seconds);
-}
-
 TEST_P(ArrangedRecords, StayWhereTheyAreTheNextTime) {
   write_shuffled(row_range(0, kMany), 0);
   store_->arrange();

@@ -86,39 +86,6 @@ TEST_F(MiddleTier, RecordsAreReadOnTheirWayToTheSlowerStore) {
   EXPECT_THAT(told_.read, ElementsAre(told_.written[1]));
 }
 
-TEST_F(MiddleTier, ARowThatComesBackHasItsNewRecord) {
-  write({1, 2, 3, 4}, 1);
-  write({5, 6, 7, 8}, 2);
-  write({1, 2}, 3);
-  EXPECT_THAT(wrong({1, 2}, 3), IsEmpty());
-  EXPECT_THAT(wrong({3, 4}, 1), IsEmpty());
-  EXPECT_THAT(wrong({5, 6, 7, 8}, 2), IsEmpty());
-  EXPECT_THAT(wrong({0, 9, 99}, -1), IsEmpty());
-}
-
-TEST_F(MiddleTier, TakesMoreRowsThanItHasSlotsInParts) {
-  write(row_range(10, 19), 1);
-  EXPECT_THAT(told_.written, ElementsAre(IsEmpty(), Rows{10, 11, 12, 13}, SizeIs(1)));
-  EXPECT_THAT(wrong(row_range(10, 19), 1), IsEmpty());
-  EXPECT_EQ(found(), kMiddleSlots);
-}
-
-TEST_F(MiddleTier, ReadsOfBothTiersPutEachRecordInItsPlace) {
-  write(row_range(10, 18), 1);
-  write({3}, 1);
-  Rows rows{30, 17, 10, 3, 31, 12, 16, 11, 32, 15};
-  Records read = read_records(*store_, rows, kMiddleRecordBytes);
-  EXPECT_EQ(read.written, (std::vector<uint8_t>{0, 1, 1, 1, 0, 1, 1, 1, 0, 1}));
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (!read.written[i]) continue;
-    for (size_t at = 0; at < kMiddleRecordBytes; ++at) {
-      ASSERT_EQ(read.bytes[i * kMiddleRecordBytes + at],
-                byte_of(rows[i], 1, static_cast<int64_t>(at)))
-          << rows[i];
-    }
-  }
-}
-
 TEST_F(MiddleTier, ArrangesAndForgetsBothTiers) {
   write(row_range(10, 19), 1);
   store_->arrange();

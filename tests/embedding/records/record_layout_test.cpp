@@ -1,9 +1,6 @@
 #include "embedding/records/record_layout.h"
 
-#include <algorithm>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -11,31 +8,6 @@
 
 namespace dlrm::testing {
 namespace {
-
-RecordLayout layout_of(int64_t record_bytes, int64_t rows = 100000) {
-  return RecordLayout(rows, record_bytes, small_segments("."));
-}
-
-TEST(RecordLayout, RecordsLieApartWithinTheBlocksOfTheirSegment) {
-  for (const int64_t record_bytes :
-       {1, 3, 64, 100, 128, 516, 1028, 2048, 2052, 4096, 5000, 20000}) {
-    const RecordLayout layout = layout_of(record_bytes);
-    int64_t end = 0;
-    for (int64_t place = 0; place < 3 * layout.segment_records; ++place) {
-      const int64_t segment = layout.segment_of(place);
-      const int64_t offset = layout.offset(place);
-      ASSERT_GE(offset, std::max(end, segment * layout.segment_bytes())) << record_bytes;
-      end = offset + record_bytes;
-      ASSERT_LE(end, segment * layout.segment_bytes() + layout.data_blocks * kBlockBytes)
-          << record_bytes;
-      ASSERT_EQ(offset - segment * layout.segment_bytes(),
-                layout.offset_in_segment(place % layout.segment_records));
-    }
-    EXPECT_GE((layout.segment_blocks - layout.data_blocks) * kBlockBytes,
-              layout.segment_records * static_cast<int64_t>(sizeof(uint32_t)))
-        << record_bytes;
-  }
-}
 
 TEST(RecordLayout, MoreRowsThanPlacesAreRefused) {
   SsdRecordsOptions options;

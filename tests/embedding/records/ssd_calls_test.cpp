@@ -6,11 +6,11 @@
 #include <string>
 #include <thread>
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <liburing.h>
 
+#include "real_function.h"
 #include "stores.h"
 
 namespace dlrm::testing {
@@ -33,11 +33,6 @@ int next_error(const std::string& name) {
   return error;
 }
 
-template <class Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
 }  // namespace
 }  // namespace dlrm::testing
 
@@ -49,7 +44,8 @@ Function* real(const char* name) {
 extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   const int error = dlrm::testing::next_error("fallocate");
   if (error == 0) {
-    return dlrm::testing::real<int(int, int, off_t, off_t)>("fallocate")(fd, mode, offset, bytes);
+    return dlrm::testing::real_function<int(int, int, off_t, off_t)>("fallocate")(fd, mode, offset,
+                                                                                  bytes);
   }
   errno = error;
   return -1;
@@ -59,19 +55,20 @@ extern "C" int io_uring_queue_init(unsigned entries, io_uring* ring,
                                    unsigned flags) LIBURING_NOEXCEPT {
   const int error = dlrm::testing::next_error("ring");
   if (error != 0) return -error;
-  return dlrm::testing::real<int(unsigned, io_uring*, unsigned)>("io_uring_queue_init")(
+  return dlrm::testing::real_function<int(unsigned, io_uring*, unsigned)>("io_uring_queue_init")(
       entries, ring, flags);
 }
 
 extern "C" int io_uring_submit_and_wait(io_uring* ring, unsigned count) LIBURING_NOEXCEPT {
   const int error = dlrm::testing::next_error("wait");
   if (error != 0) return -error;
-  return dlrm::testing::real<int(io_uring*, unsigned)>("io_uring_submit_and_wait")(ring, count);
+  return dlrm::testing::real_function<int(io_uring*, unsigned)>("io_uring_submit_and_wait")(ring,
+                                                                                            count);
 }
 
 extern "C" io_uring_probe* io_uring_get_probe_ring(io_uring* ring) LIBURING_NOEXCEPT {
   io_uring_probe* const probe =
-      dlrm::testing::real<io_uring_probe*(io_uring*)>("io_uring_get_probe_ring")(ring);
+      dlrm::testing::real_function<io_uring_probe*(io_uring*)>("io_uring_get_probe_ring")(ring);
   const std::lock_guard lock(dlrm::testing::refused_mutex);
   const int missing = dlrm::testing::refused ? dlrm::testing::refused->missing : -1;
   if (probe && missing >= 0) probe->ops[missing].flags = 0;

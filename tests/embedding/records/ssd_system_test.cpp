@@ -1,6 +1,5 @@
 // Stores on an SSD where the system refuses some of their calls, as containers and file systems do.
 #include <cerrno>
-#include <cstddef>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -9,16 +8,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <liburing.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "dlrm/core/file.h"
 
 #include "embedding/records/block_file.h"
+#include "refused_calls.h"
 #include "stores.h"
 
 namespace dlrm::testing {
@@ -27,60 +24,18 @@ namespace {
 constexpr int64_t kSystemRecordBytes = 128;
 constexpr int64_t kSystemRows = 1000;
 
-/// A call that fails with an error. With `argument`, only if that is its argument 1.
-struct Refused {
-  long number;
-  int error;
-  int argument = -1;
-};
-
-/// Lets a call fail in this process from now on.
-bool refuse(const Refused& call) {
-  const auto load = [](size_t offset) {
-    return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<unsigned>(offset));
-  };
-  // Skips so many lines if the loaded word differs.
-  const auto skip_unless = [](int64_t word, int lines) {
-    return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(word), 0,
-                                static_cast<unsigned char>(lines));
-  };
-  const bool any = call.argument < 0;
-  std::vector<sock_filter> filter = {load(offsetof(seccomp_data, nr)),
-                                     skip_unless(call.number, any ? 1 : 3)};
-  if (!any) {
-    filter.push_back(load(offsetof(seccomp_data, args[1])));
-    filter.push_back(skip_unless(call.argument, 1));
-  }
-  filter.push_back(
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(call.error)));
-  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 class RefusingSystem : public ::testing::Test {
  protected:
   /// In a child process whose calls are refused: what `work` says.
   template <class Work>
-  std::string said_with(const std::vector<Refused>& calls, const Work& work) {
-    const std::string file = folder_.path() + "/said";
-    EXPECT_EQ(in_child([&] {
-                for (const Refused& call : calls) {
-                  if (!refuse(call)) return false;
-                }
-                std::string said;
-                try {
-                  said = work();
-                } catch (const std::exception& error) {
-                  said = error.what();
-                }
-                std::ofstream(file) << said;
-                return true;
-              }),
-              0);
-    std::ifstream in(file);
-    return {std::istreambuf_iterator<char>(in), {}};
+  static std::string said_with(const test::Refusals& calls, const Work& work) {
+    return test::in_process_with(calls, [&]() -> std::string {
+      try {
+        return work();
+      } catch (const std::exception& error) {
+        return error.what();
+      }
+    });
   }
   std::unique_ptr<RecordStore> make(bool io_uring = true) const {
     SsdRecordsOptions options = small_segments(folder_.path());
@@ -112,15 +67,15 @@ TEST_F(RefusingSystem, ThreadsReadAndWriteWhereUringCannot) {
     EXPECT_EQ(said_with({{__NR_io_uring_setup, error}}, use), threads) << error;
   }
   // A kernel that does not tell which operations it has.
-  EXPECT_EQ(said_with({{__NR_io_uring_register, EINVAL, IORING_REGISTER_PROBE}}, use), threads);
+  EXPECT_EQ(said_with({{__NR_io_uring_register, EINVAL, 1, IORING_REGISTER_PROBE}}, use), threads);
 }
 
 TEST_F(RefusingSystem, UringNeedsNoRegisteredMemoryAndFile) {
   if (make()->description().rfind("io_uring", 0) != 0) GTEST_SKIP() << "no io_uring";
   const auto use = [&] { return used(make()); };
   const std::string uring = "io_uring " + direct();
-  const Refused memory{__NR_io_uring_register, ENOMEM, IORING_REGISTER_BUFFERS};
-  const Refused file{__NR_io_uring_register, EMFILE, IORING_REGISTER_FILES};
+  const test::Refusal memory{__NR_io_uring_register, ENOMEM, 1, IORING_REGISTER_BUFFERS};
+  const test::Refusal file{__NR_io_uring_register, EMFILE, 1, IORING_REGISTER_FILES};
   EXPECT_EQ(said_with({memory}, use), uring);
   EXPECT_EQ(said_with({file}, use), uring);
   EXPECT_EQ(said_with({memory, file}, use), uring);
@@ -133,8 +88,7 @@ TEST_F(RefusingSystem, ARingThatFailsIsAnError) {
 }
 
 TEST_F(RefusingSystem, ThreadsThatCannotStartAreAnError) {
-  EXPECT_THAT(said_with({{__NR_clone3, EAGAIN}, {__NR_clone, EAGAIN}},
-                        [&] { return used(make(/*io_uring=*/false)); }),
+  EXPECT_THAT(said_with(test::kNoThreads, [&] { return used(make(/*io_uring=*/false)); }),
               ::testing::StartsWith("cannot start a thread for an SSD: "));
 }
 
@@ -185,7 +139,7 @@ TEST_F(RefusingSystem, AFileWhoseLengthIsNotToldIsNotLengthened) {
   EXPECT_THAT(said_with({},
                         [&] {
                           const auto store = make();
-                          if (!refuse({__NR_fstat, EIO}) || !refuse({__NR_newfstatat, EIO})) {
+                          if (!test::install({{__NR_fstat, EIO}, {__NR_newfstatat, EIO}})) {
                             return std::string("refused nothing");
                           }
                           return used(store);
@@ -200,8 +154,8 @@ TEST_F(RefusingSystem, AFileHasDirectTransfersOnlyIfTheyWork) {
     EXPECT_THAT(said_with({{call, EINVAL}}, said), ::testing::EndsWith(" without O_DIRECT"))
         << call;
   }
-  for (const int command : {F_GETFL, F_SETFL}) {
-    EXPECT_THAT(said_with({{__NR_fcntl, EINVAL, command}}, said),
+  for (const uint32_t command : {F_GETFL, F_SETFL}) {
+    EXPECT_THAT(said_with({{__NR_fcntl, EINVAL, 1, command}}, said),
                 ::testing::EndsWith(" without O_DIRECT"))
         << command;
   }

@@ -1,6 +1,5 @@
-// Ids that devices exchange, through NCCL's stand-in: the bits, bytes and keys of batches.
+// Ids that devices exchange, through NCCL's stand-in: the bits and bytes of batches.
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <thread>
 
@@ -9,7 +8,6 @@
 #include "dlrm/plan/id_exchange.h"
 #include "dlrm/plan/plan.h"
 
-#include "embedding/batch_keys.h"
 #include "embedding/routing/packed_ids.h"
 #include "embedding/training.h"
 
@@ -103,51 +101,6 @@ TEST_P(DeviceRouting, TrainsToTheBitsOfHostsThatRoute) {
   }
   with.routing.depth = 1;
   EXPECT_EQ(trained(plan(), with, bags, true, /*keeps_sizes=*/true, /*packs=*/true), expected);
-}
-
-/// Routes batches of these sizes in turn, which were packed if `packs`. Returns how many of the
-/// last 30 the router took: the block of such a batch becomes the router's, which returns another
-/// one.
-int taken_blocks(ShardedEmbeddings& embeddings, const Communicator& comm, const MadeUpBags& bags,
-                 const std::vector<int64_t>& sizes, bool packs = true) {
-  std::vector<int64_t> ids, offsets;
-  std::shared_ptr<PackedIds> packed;
-  int taken = 0;
-  for (int64_t t = 0; t < 60; ++t) {
-    const int64_t samples = sizes[static_cast<size_t>(t) % sizes.size()];
-    const Range local = part_of(samples, comm.rank(), comm.size());
-    ids.clear(), offsets.clear();
-    bags.fill(t, local.begin, local.end, ids, offsets);
-    if (packs) embeddings.pack({local, samples, ids, offsets}, packed);
-    const char* const block = packs ? packed->memory.data() : nullptr;
-    embeddings.route({local, samples, ids, offsets}, packed.get());
-    taken += t >= 30 && packs && packed->memory.data() != block;
-    embeddings.drop();
-  }
-  return taken;
-}
-
-TEST_P(DeviceRouting, TakesPackedBlocks) {
-  const EmbeddingOptions with = options(OptimizerRule::kSgd);
-  const MadeUpBags bags(tables_), equal_bags(tables_, /*variable=*/false);
-  const bool has_block = !plan().shards.empty();
-  run_on_threads(plan().world, [&](Communicator& comm) {
-    Rank rank(comm, OnGpu{/*nccl=*/true});
-    ShardedEmbeddings kept(rank.context, *rank.ops, with, plan());
-    kept.keep_sizes();
-    // Once sizes recur.
-    EXPECT_GE(taken_blocks(kept, comm, bags, {40}), has_block ? 27 : 0);
-    // Bags of equal length have the same sizes in every batch of as many samples.
-    EXPECT_EQ(taken_blocks(kept, comm, equal_bags, {40, 24}), has_block ? 30 : 0);
-    ShardedEmbeddings exact(rank.context, *rank.ops, with, plan());
-    EXPECT_EQ(taken_blocks(exact, comm, bags, {64, 1, 64}), has_block ? 30 : 0);
-    // They are as long as without packing.
-    ShardedEmbeddings alone(rank.context, *rank.ops, with, plan());
-    alone.keep_sizes();
-    EXPECT_EQ(taken_blocks(alone, comm, bags, {40}, false), 0);
-    EXPECT_EQ(taken_blocks(alone, comm, equal_bags, {40, 24}, false), 0);
-    EXPECT_EQ(kept.traffic().ids, alone.traffic().ids);
-  });
 }
 
 /// Packed ids stand for the bags of which they were made, once.
@@ -256,27 +209,6 @@ TEST_P(DeviceRouting, SendsThePlannedBytes) {
     // Sizes and padding of blocks are not planned.
     EXPECT_NEAR(static_cast<double>(embeddings.traffic().ids), planned, 0.02 * planned + 1500);
   });
-}
-
-/// The ids and lengths of bags differ from batch to batch.
-TEST_P(DeviceRouting, GivesBatchesOfOtherIdsTheSameKey) {
-  constexpr int64_t kSteps = 80, kSamples = 40, kWarm = 40;
-  EmbeddingOptions with = options(OptimizerRule::kSgd);
-  with.routing.depth = 0;
-  const MadeUpBags bags(tables_);
-  std::vector<std::atomic<bool>> is_new(kSteps);
-  run_on_threads(plan().world, [&](Communicator& comm) {
-    Rank rank(comm, OnGpu{/*nccl=*/true});
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, with, plan());
-    embeddings.keep_sizes();
-    std::vector<uint64_t> last;
-    for (int64_t t = 0; t < kSteps; ++t) {
-      route(embeddings, comm, bags, t, kSamples);
-      if (has_new_key(embeddings, last)) is_new[static_cast<size_t>(t)] = true;
-      embeddings.drop();
-    }
-  });
-  EXPECT_LE(std::count(is_new.begin() + kWarm, is_new.end(), true), 3);
 }
 
 TEST_P(DeviceRouting, ADroppedBatchChangesNoRow) {

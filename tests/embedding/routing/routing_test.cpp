@@ -167,15 +167,6 @@ TEST(Routing, TheFirstIdOfAFeatureIsNamedAsItsOwn) {
 TEST(Routing, TheLastIdOfATableIsAccepted) { EXPECT_EQ(error_of_id(19, "row"), "no error"); }
 
 /// The error of `call`. Empty without one.
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(Routing, CallsOutOfTurnAreRefused) {
   const Tables tables = odd_tables(Pooling::kSum);
   const auto comm = make_self_comm();

@@ -1,7 +1,6 @@
 // What a placement counts, and which fast memory its batches need.
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,8 +13,6 @@
 
 namespace dlrm::testing {
 namespace {
-
-using ::testing::ElementsAre;
 
 TEST_F(Placing, CountsWhatItDoes) {
   calls_.may_finish.open();
@@ -52,103 +49,6 @@ TEST_F(Placing, CountsRowsAndMissesOfABatchTogetherWhenItsStepEnds) {
     EXPECT_EQ(placement_.counters().rows, rows);
     EXPECT_EQ(placement_.counters().misses, rows);
   }
-}
-
-/// What became of the batches of a course.
-struct Course {
-  std::vector<std::vector<int64_t>> ids;
-  std::vector<int64_t> needed;
-  std::vector<int64_t> counts;
-  bool operator==(const Course&) const = default;
-};
-
-class PlacingGroups : public Placing {
- protected:
-  static constexpr int64_t kMany = 4;  // slots of each of four caches
-
-  /// Places batches of several groups for each cache, wide and narrow ones. The third one waits for
-  /// slots of the second, and the fourth does not fit.
-  Course course_of(RowTools& tools, std::unique_ptr<RecordStream> stream) {
-    RowPlacement placement(true, std::move(stream));
-    for (int c = 0; c < 4; ++c) {
-      TableConfig table;
-      table.rows = kRows;
-      table.dim = 4;
-      const RowShape shape(table, {}, 1, {0, kRows}, {0, 4});
-      placement.add(
-          std::make_unique<RowCache>(
-              tools, placement.stream(), std::vector<RowShape>{shape}, kMany, make_clock(),
-              [](const SlotRecords& layout) { return make_memory_records(kRows, layout.bytes()); }),
-          [c](int64_t slots) { return FastNeed{100 * slots + c}; });
-    }
-    const std::vector<std::vector<std::pair<int, std::vector<int64_t>>>> batches = {
-        {{0, {1, 2, 1}}, {1, {9}}, {3, {}}, {0, {2, 3}}, {2, {5, 5, 5}}},
-        {{3, {0, 19}}, {0, {2, 3}}, {3, {19, 18, 17}}, {1, {9, 8}}},
-        {{3, {1, 19}}, {1, {7, 9}}, {3, {2}}, {0, {2, 6}}},
-        {{0, {1, 2, 3}},
-         {1, {1, 2, 3, 4}},
-         {0, {4, 5}},
-         {2, {0, 1, 2}},
-         {1, {4, 5}},
-         {0, {5, 6, 1}},
-         {2, {2, 3}}},
-        {{2, {0, 4}}, {1, {6, 6, 5}}}};
-    Course course;
-    std::deque<std::vector<int32_t>> narrow;
-    std::deque<std::vector<int64_t>> wide;
-    int64_t oldest = 0;
-    for (const auto& batch : batches) {
-      std::vector<PlacedIds> groups;
-      for (const auto& [cache, rows] : batch) {
-        const bool is_narrow = groups.size() % 2 == 0;
-        if (is_narrow) {
-          narrow.emplace_back(rows.begin(), rows.end());
-          groups.push_back({cache, narrow.back().data(), std::ssize(rows), true});
-        } else {
-          wide.push_back(rows);
-          groups.push_back({cache, wide.back().data(), std::ssize(rows), false});
-        }
-      }
-      const int64_t number = placement.place(groups);
-      for (placement.settle(); !placement.placed(number); placement.settle()) {
-        placement.await();
-        placement.release(true);
-        ++oldest;
-      }
-      course.needed.push_back(placement.fast_needed(number).bytes);
-      course.needed.push_back(oldest);
-      for (const PlacedIds& group : groups) {
-        std::vector<int64_t>& ids = course.ids.emplace_back();
-        each_id(group, [&](int64_t id) { ids.push_back(id); });
-      }
-    }
-    placement.settle();
-    for (; oldest < std::ssize(batches); ++oldest) placement.release(true);
-    const CacheCounters c = placement.counters();
-    course.counts = {c.accesses, c.rows, c.misses, c.reads, c.fetched_bytes, c.written_bytes};
-    return course;
-  }
-};
-
-TEST_F(PlacingGroups, NeedTheFastMemoryOfAllGroupsOfACache) {
-  const Course course = course_of(tools_, nullptr);
-  // Cache 0 needs slots for six rows, cache 1 for five, and cache 2 has room.
-  EXPECT_THAT(course.needed, ElementsAre(0, 0, 0, 0, 0, 2, 600, 3, 0, 4));
-  EXPECT_THAT(course.ids[0], ElementsAre(0, 1, 0));
-  EXPECT_THAT(course.ids[3], ElementsAre(1, 2));
-  EXPECT_EQ(course.counts[0], 9 + 9 + 7 + 19 + 5);
-}
-
-TEST_F(PlacingGroups, OfAllCachesAtTheSameTimeArePlacedAlike) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
-  Rank gpu(*comm_, OnGpu());
-  RowTools tools(gpu.context, *gpu.ops);
-  const Course on_gpu =
-      course_of(tools, std::make_unique<RecordStream>(*gpu.device, *gpu.stream, 2));
-  const Course on_cpu = course_of(tools_, nullptr);
-  EXPECT_EQ(on_gpu.needed, on_cpu.needed);
-  EXPECT_EQ(on_gpu.counts, on_cpu.counts);
-  EXPECT_EQ(on_gpu.ids, on_cpu.ids);
 }
 
 TEST_F(Placing, WritesAreDoneWhenItIsSettled) {

@@ -89,29 +89,6 @@ TEST_F(KernelRecordsTest, GoToSlotsWithTheNumbersOfTheirRows) {
   EXPECT_EQ(store_->traffic().read.rows, 2 * kSlots);
 }
 
-TEST_F(KernelRecordsTest, PassThroughBlocksOfTheLargestCache) {
-  RecordStream stream(*rank_->device, *rank_->stream, 2);
-  const size_t before = rank_->device->bytes_in_use();
-  const auto taken = [&](int64_t slots) {
-    stream.reserve(layout_, slots);
-    return rank_->device->bytes_in_use() - before;
-  };
-  const size_t small = taken(10), large = taken(1000);
-  EXPECT_GT(small, 0u);
-  EXPECT_GT(large, 50 * small);
-  EXPECT_EQ(taken(1000), large);
-  EXPECT_EQ(taken(10), large) << "a smaller cache does not take the others' blocks";
-  EXPECT_LE(taken(kSlots), size_t{2} * (4 << 20));
-  const Rows slots = row_range(0, 2000), rows = row_range(500, 2500);
-  std::vector<std::byte> records(slots.size() * static_cast<size_t>(layout_.bytes()));
-  for (size_t i = 0; i < records.size(); ++i) records[i] = byte_of(3, 3, static_cast<int64_t>(i));
-  stream.begin(nullptr);
-  stream.scatter(layout_, records.data(), slots, rows);
-  std::vector<std::byte> gathered(records.size());
-  stream.gather(layout_, slots, gathered.data());
-  EXPECT_EQ(gathered, records);
-}
-
 TEST_F(KernelRecordsTest, ComeFromSlots) {
   write_version(*store_, row_range(0, kRows, 2), layout_.bytes(), 3);
   auto [slots, rows] = slots_and_rows();

@@ -13,9 +13,6 @@ namespace {
 PlacedIds group_of(std::vector<int64_t>& ids, int cache = 0) {
   return {cache, ids.data(), std::ssize(ids), false};
 }
-PlacedIds group_of(std::vector<int32_t>& ids, int cache = 0) {
-  return {cache, ids.data(), std::ssize(ids), true};
-}
 
 TEST(RowCounts, TheHottestRowsAreInTheMostBatchesAndLeaveRoomForTheLargestOne) {
   constexpr int64_t kRows = 50;

@@ -101,32 +101,6 @@ TEST_F(Placing, ASlotIsFilledBeforeTheRowOfADroppedBatchLeavesIt) {
   EXPECT_EQ(weights(0), before);
 }
 
-TEST_F(Placing, WithoutLookaheadABatchWaitsForTheReleaseOfTheOneBefore) {
-  calls_.may_finish.open();
-  RowPlacement one(false);
-  std::vector<int64_t> first{1}, second{2};
-  TableConfig table;
-  table.name = "table";
-  table.rows = kRows;
-  table.dim = 4;
-  const RowShape shape(table, {}, 1, {0, kRows}, {0, 4});
-  one.add(std::make_unique<RowCache>(
-              tools_, nullptr, std::vector<RowShape>{shape}, kSlots, make_clock(),
-              [](const SlotRecords& layout) { return make_memory_records(kRows, layout.bytes()); }),
-          [](int64_t slots) { return FastNeed{slots}; });
-  one.await_placed(one.place({{0, first.data(), 1, false}}, {}));
-  const int64_t batch = one.place({{0, second.data(), 1, false}}, {});
-  // Nothing is under way that could place it.
-  one.settle();
-  EXPECT_FALSE(one.placed(batch));
-  EXPECT_EQ(second[0], 2);
-  one.await();
-  one.release(true);
-  one.await_placed(batch);
-  EXPECT_TRUE(one.placed(batch));
-  EXPECT_EQ(second[0], 1);  // the second slot
-}
-
 // The one that polls goes on, and learns about the error.
 TEST_F(Placing, ABatchThatAnErrorHoldsUpCountsAsPlaced) {
   place({0, 1});

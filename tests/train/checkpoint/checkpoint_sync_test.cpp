@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +14,7 @@
 #include "dlrm/core/file.h"
 #include "dlrm/core/replace_file.h"
 
+#include "real_function.h"
 #include "train/checkpoint_tensors.h"
 
 namespace dlrm::testing {
@@ -33,11 +33,6 @@ void note(const std::string& call) {
 
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-template <class Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
 }  // namespace
 }  // namespace dlrm::testing
 
@@ -49,17 +44,17 @@ extern "C" int fsync(int fd) {
   if (length > 0) {
     dlrm::testing::note("sync " + dlrm::testing::last_part({target, static_cast<size_t>(length)}));
   }
-  return dlrm::testing::real<int(int)>("fsync")(fd);
+  return dlrm::testing::real_function<int(int)>("fsync")(fd);
 }
 
 extern "C" int rename(const char* from, const char* to) noexcept {
   dlrm::testing::note("rename to " + dlrm::testing::last_part(to));
-  return dlrm::testing::real<int(const char*, const char*)>("rename")(from, to);
+  return dlrm::testing::real_function<int(const char*, const char*)>("rename")(from, to);
 }
 
 extern "C" int usleep(useconds_t microseconds) {
   if (!dlrm::testing::while_asleep) {
-    return dlrm::testing::real<int(useconds_t)>("usleep")(microseconds);
+    return dlrm::testing::real_function<int(useconds_t)>("usleep")(microseconds);
   }
   dlrm::testing::note("sleep " + std::to_string(microseconds));
   dlrm::testing::while_asleep();

@@ -6,12 +6,12 @@
 #include <sstream>
 #include <string>
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "real_function.h"
 #include "train/checkpoint_tensors.h"
 #include "train/reports/metrics_file.h"
 
@@ -21,11 +21,6 @@ namespace {
 /// What the next writes to files do: write so many bytes at most, or fail with -errno.
 thread_local std::deque<int> writes;
 thread_local int truncation_fails = 0;  // with this errno
-
-template <class Function>
-Function* real(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
 
 }  // namespace
 }  // namespace dlrm::testing
@@ -42,7 +37,7 @@ extern "C" ssize_t write(int fd, const void* data, size_t bytes) {
     }
     bytes = std::min(bytes, static_cast<size_t>(next));
   }
-  return dlrm::testing::real<ssize_t(int, const void*, size_t)>("write")(fd, data, bytes);
+  return dlrm::testing::real_function<ssize_t(int, const void*, size_t)>("write")(fd, data, bytes);
 }
 
 extern "C" int ftruncate(int fd, off_t size) noexcept {
@@ -50,7 +45,7 @@ extern "C" int ftruncate(int fd, off_t size) noexcept {
     errno = dlrm::testing::truncation_fails;
     return -1;
   }
-  return dlrm::testing::real<int(int, off_t)>("ftruncate")(fd, size);
+  return dlrm::testing::real_function<int(int, off_t)>("ftruncate")(fd, size);
 }
 
 namespace dlrm::testing {
@@ -140,26 +135,6 @@ TEST_F(MetricsWrites, WaitUpToALimit) {
   EXPECT_EQ(text().size(), 16 * line.size() + 10);
   EXPECT_EQ(file_.missing(),
             path_ + " lacks lines: 17 that could not be written (No space left on device)");
-}
-
-/// The flags of the file that is open under this path.
-std::string flags_of(const std::string& path) {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    if (std::filesystem::read_symlink(entry.path(), gone) != path) continue;
-    std::ifstream info("/proc/self/fdinfo/" + entry.path().filename().string());
-    for (std::string key, value; info >> key >> value;) {
-      if (key == "flags:") return value;
-    }
-  }
-  return "";
-}
-
-TEST_F(MetricsWrites, NeverBlockAndAppendAndAreNoneOfAChild) {
-  const int flags = std::stoi(flags_of(path_), nullptr, 8);
-  for (const int flag : {O_WRONLY, O_APPEND, O_NONBLOCK, O_CLOEXEC}) {
-    EXPECT_EQ(flags & flag, flag) << flag;
-  }
 }
 
 }  // namespace

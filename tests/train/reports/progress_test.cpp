@@ -1,12 +1,10 @@
 #include "dlrm/train/progress.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -160,35 +158,6 @@ TEST(ProgressLine, WithoutATerminalLinesComeWithMetricsAndAfterSilence) {
   EXPECT_THAT(screen.drawn, IsEmpty());
 }
 
-TEST(ProgressLine, LinesAreDueAfterExactTimes) {
-  Screen screen;
-  screen.now = 0;
-  ProgressLine progress(0, screen.surroundings(false));
-  const auto lines_at = [&](double now, bool metrics) {
-    const size_t before = screen.lines.size();
-    screen.now = now;
-    progress.update(at_step(7), metrics);
-    return screen.lines.size() - before;
-  };
-  EXPECT_EQ(lines_at(0, false), 1u);
-  EXPECT_EQ(lines_at(0.75, true), 0u);
-  EXPECT_EQ(lines_at(1, false), 0u);
-  EXPECT_EQ(lines_at(1, true), 1u);
-  EXPECT_EQ(lines_at(30.75, false), 0u);
-  EXPECT_EQ(lines_at(31, false), 1u);
-}
-
-TEST(ProgressLine, ATerminalIsRedrawnAfterAFifthOfASecond) {
-  Screen screen;
-  screen.now = 0;
-  ProgressLine progress(0, screen.surroundings(true));
-  for (const double now : {0.0, 0.1875, 0.2, 0.375, 0.5}) {
-    screen.now = now;
-    progress.update(at_step(7));
-  }
-  EXPECT_EQ(screen.drawn.size(), 3u);
-}
-
 /// What reaches a terminal that is the stream of errors of `work`, up to `end`.
 std::string shown_on(int screen, const std::string& end, const std::function<void()>& work) {
   const int terminal = open(ptsname(screen), O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -213,31 +182,6 @@ TEST(ProgressLine, IsDrawnAndWipedOnTheTerminalOfErrors) {
   EXPECT_EQ(shown_on(screen, "\x1b[K\r\x1b[K", [] { ProgressLine(Log()).update(at_step(7)); }),
             "\rstep 7/1000  epoch 1.25  loss 0.50000  2048 samples/s  0:00\x1b[K\r\x1b[K");
   close(screen);
-}
-
-/// Compared with this test's own clock, because the machine may be slow.
-TEST(ProgressLine, TimesAreSecondsOfASteadyClock) {
-  using Clock = std::chrono::steady_clock;
-  const auto shown = [](Clock::duration time) {
-    return static_cast<int64_t>(std::chrono::duration<double>(time).count() + 0.5);
-  };
-  ::testing::internal::CaptureStderr();
-  const auto before = Clock::now();
-  ProgressLine progress{Log()};
-  progress.update(at_step(1));
-  const auto between = Clock::now();
-  std::this_thread::sleep_for(std::chrono::milliseconds(6));
-  const auto least = Clock::now() - between;
-  progress.update(at_step(1000));
-  const auto most = Clock::now() - before;
-  std::string said = ::testing::internal::GetCapturedStderr();
-  const size_t begin = said.find("step 1000/1000");
-  ASSERT_NE(begin, std::string::npos) << said;
-  int64_t minutes = -1, seconds = -1;
-  const size_t time = said.find("samples/s  ", begin) + 11;
-  ASSERT_EQ(std::sscanf(said.c_str() + time, "%ld:%ld\n", &minutes, &seconds), 2) << said;
-  EXPECT_GE(60 * minutes + seconds, shown(least)) << said;
-  EXPECT_LE(60 * minutes + seconds, shown(most)) << said;
 }
 
 TEST(ProgressLine, OtherRanksAreSilent) {

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/file.h"
 
 #include "train/checkpoint_tensors.h"
 
@@ -21,13 +21,6 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::vector<json> lines_of(const std::string& path) {
   std::ifstream file(path);
@@ -54,8 +47,8 @@ TEST(RunDirectory, ConfigPlanAndMetricsAreWritten) {
     directory.log(at(1));
     directory.log({1, EvalResult{100, 0.75, 0.5, 0.8, 1.1}}, 0.5, "test");
   });
-  EXPECT_EQ("a: 1\n", text_of(run + "/config.yaml"));
-  EXPECT_EQ("{}\n", text_of(run + "/plan.json"));
+  EXPECT_EQ("a: 1\n", read_file(run + "/config.yaml"));
+  EXPECT_EQ("{}\n", read_file(run + "/plan.json"));
   const auto lines = lines_of(run + "/metrics.jsonl");
   ASSERT_EQ(2u, lines.size());
   EXPECT_EQ(json::parse(R"({"step": 1, "epoch": 0.5, "samples": 10, "loss": 0.123456789, "lr": 0.01,
@@ -65,15 +58,6 @@ TEST(RunDirectory, ConfigPlanAndMetricsAreWritten) {
                             "log_loss": 0.5, "accuracy": 0.8, "calibration": 1.1, "pr_auc": null,
                             "normalised_entropy": null})"),
             without_time(lines[1]));
-}
-
-TEST(RunDirectory, LinesAreNotBuffered) {
-  TemporaryFolder folder;
-  const auto comm = make_self_comm();
-  RunDirectory directory(*comm, folder.path());
-  directory.start("", "");
-  directory.log(at(1));
-  EXPECT_EQ(1u, lines_of(folder.path("metrics.jsonl")).size());
 }
 
 TEST(RunDirectory, AucOfOneClassAndALossThatIsNotFiniteAreNull) {
@@ -168,7 +152,7 @@ TEST(RunDirectory, NumbersOfMetricsHaveTheirDigits) {
   directory.start("", "");
   directory.log({3, 4, 1 / 3.0, 2 / 3.0, 1e7 / 3, 4 / 3.0});
   directory.log({5, EvalResult{6, 1 / 3.0, 2 / 3.0, 4 / 3.0, 5 / 3.0}}, 7 / 3.0, "test");
-  const std::string text = text_of(folder.path("metrics.jsonl"));
+  const std::string text = *read_file(folder.path("metrics.jsonl"));
   EXPECT_THAT(text,
               ::testing::StartsWith(
                   "{\"step\": 3, \"epoch\": 1.33333, \"samples\": 4, \"loss\": 0.333333333, "
@@ -187,7 +171,7 @@ TEST(RunDirectory, LinesThatAreNoMetricsAreNotKept) {
       << "[]\n3\n{}\n{\"step\": \"1\"}\n{\"step\": 1.5}\n\n{\"step\": 1}\n{\"step\": -1}\n";
   RunDirectory directory(*comm, folder.path());
   directory.resume("", "", {1});
-  EXPECT_EQ(text_of(folder.path("metrics.jsonl")), "{\"step\": 1}\n{\"step\": -1}\n");
+  EXPECT_EQ(read_file(folder.path("metrics.jsonl")), "{\"step\": 1}\n{\"step\": -1}\n");
 }
 
 TEST(RunDirectory, AFolderThatCannotBeMadeIsAUsageErrorOnEveryRank) {
@@ -246,31 +230,6 @@ TEST(RunDirectory, AFileInThePlaceOfTheFolderIsNamed) {
   EXPECT_THAT(error_of("taken"),
               ::testing::AnyOf(cannot + folder.path("taken") + ": not a folder",
                                cannot + folder.path("taken") + ": Not a directory"));
-}
-
-TEST(RunSummary, TheFieldsAreThoseOfTheContract) {
-  RunSummary summary;
-  summary.samples_per_second = 1234.5;
-  summary.eval = {7, EvalResult{100, 0.75, 0.5, 0.8, std::numeric_limits<double>::infinity()}};
-  summary.device = "cpu: some, 2 threads";
-  summary.memory["tables"] = 4e9;
-  summary.stages_ms["lookup"] = 0.25;
-  summary.numbers["peak"] = 7;
-  summary.labels["note"] = "caf\xe9";  // not UTF-8
-  const json object = json::parse(to_json(summary));
-  for (const char* name :
-       {"samples_per_second", "steps", "samples", "train_loss", "eval", "world_size", "device",
-        "wall_seconds", "step_ms", "stages_ms", "stages_max_ms", "data_wait_share",
-        "cpu_utilization", "memory", "plan", "peak", "note"}) {
-    EXPECT_TRUE(object.contains(name)) << name;
-  }
-  EXPECT_EQ(1234.5, object["samples_per_second"]);
-  EXPECT_EQ(4000000000, object["memory"]["tables"]);
-  EXPECT_EQ(0.75, object["eval"]["auc"]);
-  EXPECT_EQ(7, object["eval"]["step"]);
-  EXPECT_TRUE(object["best_eval"].empty());
-  EXPECT_TRUE(object["eval"]["calibration"].is_null());
-  EXPECT_TRUE(object["step_ms"].contains("p99"));
 }
 
 TEST(RunSummary, EveryFieldHasItsOwnValue) {
@@ -381,10 +340,10 @@ TEST(RunDirectory, AnEvaluationReplacesThatOfTheSummaryAlone) {
     directory.log({2, EvalResult{}}, 0.5, "test");
     directory.update_evaluation(summary_of(0, 0.5));
   });
-  EXPECT_EQ("a: 1\n", text_of(folder.path("config.yaml")));
-  EXPECT_EQ("{}\n", text_of(folder.path("plan.json")));
+  EXPECT_EQ("a: 1\n", read_file(folder.path("config.yaml")));
+  EXPECT_EQ("{}\n", read_file(folder.path("plan.json")));
   EXPECT_EQ(2u, lines_of(folder.path("metrics.jsonl")).size());
-  const json summary = json::parse(text_of(folder.path("summary.json")));
+  const json summary = json::parse(*read_file(folder.path("summary.json")));
   EXPECT_EQ(40, summary["steps"]);
   EXPECT_EQ(0.5, summary["eval"]["auc"]);
   EXPECT_EQ(0, summary["eval"]["step"]);
@@ -398,9 +357,9 @@ TEST(RunDirectory, AnEvaluationInANewFolderWritesAllFiles) {
     if (!summary.empty()) std::ofstream(folder.path("summary.json")) << summary;
     directory.attach("a: 2\n", "{\"b\": 1}\n");
     directory.update_evaluation(summary_of(3, 0.5));
-    EXPECT_EQ("a: 2\n", text_of(folder.path("config.yaml")));
-    EXPECT_EQ("{\"b\": 1}\n", text_of(folder.path("plan.json")));
-    const json written = json::parse(text_of(folder.path("summary.json")));
+    EXPECT_EQ("a: 2\n", read_file(folder.path("config.yaml")));
+    EXPECT_EQ("{\"b\": 1}\n", read_file(folder.path("plan.json")));
+    const json written = json::parse(*read_file(folder.path("summary.json")));
     EXPECT_EQ(3, written["steps"]);
     EXPECT_EQ(0.5, written["eval"]["auc"]);
   }
@@ -418,7 +377,7 @@ TEST(RunDirectory, OnlyRankZeroWritesTheSummary) {
     comm.barrier();
     if (comm.rank() == 2) directory.update_evaluation(summary_of(60, 0.25));
   });
-  const json summary = json::parse(text_of(folder.path("summary.json")));
+  const json summary = json::parse(*read_file(folder.path("summary.json")));
   EXPECT_EQ(40, summary["steps"]);
   EXPECT_EQ(0.75, summary["eval"]["auc"]);
 }
@@ -476,10 +435,6 @@ TEST(RunDirectory, TellsEverythingThatIsLost) {
   EXPECT_THAT(directory.lost(),
               ::testing::MatchesRegex(".*run/metrics.jsonl lacks lines: those before it was "
                                       "deleted; .*run/summary.json.*"));
-}
-
-TEST(RunSummary, EvalIsEmptyWithoutAnEvaluation) {
-  EXPECT_TRUE(json::parse(to_json({}))["eval"].empty());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/train/checkpoint.h"
 
+#include "changed_exchanges.h"
 #include "train/checkpoint_tensors.h"
 
 namespace dlrm::testing {
@@ -17,25 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What a rank throws that fails.
 struct Gone {};
-
-/// A communicator whose exchange of this number fails, as if the rank had failed there.
-class Failing final : public Communicator {
- public:
-  Failing(Communicator& inner, int at) : Communicator(inner.engine()), inner_(inner), left_(at) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::unique_ptr<Communicator> duplicate() override { return inner_.duplicate(); }
-  Pending start_exchange(Exchange exchange) override {
-    if (left_-- == 0) throw Gone();
-    return inner_.start_exchange(std::move(exchange));
-  }
-  bool failed() const { return left_ < 0; }
-
- private:
-  Communicator& inner_;
-  int left_;
-};
 
 using Call = std::function<void(Communicator&)>;
 
@@ -50,12 +34,16 @@ int fail_in_each(
     try {
       run_on_threads(2, [&](Communicator& comm) {
         if (comm.rank() == 1) {
-          Failing failing(comm, at);
+          int left = at;
+          ChangedExchanges failing(comm, [&](Communicator& inner, Exchange exchange, int number) {
+            if (number == 0 && left-- == 0) throw Gone();
+            return inner.start_exchange(std::move(exchange));
+          });
           try {
             call(failing);
           } catch (const Gone&) {
           }
-          failed = failing.failed();
+          failed = left < 0;
           if (failed) throw run_error("gone");
           return;
         }

@@ -13,42 +13,31 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/core/cpus.h"
 
+#include "changed_exchanges.h"
+
 namespace dlrm {
 namespace {
 
-/// Ranks as threads, of which each has a host and a set of CPUs of its own. They differ in what
+/// Exchanges of ranks of which each has a host and a set of CPUs of its own. They differ in what
 /// machine_share() gathers: the hash of the host's name, and the CPUs.
-class OnHosts final : public Communicator {
- public:
-  OnHosts(Communicator& comm, std::vector<int> hosts, std::vector<int> cpus)
-      : Communicator(comm.engine()),
-        comm_(comm),
-        hosts_(std::move(hosts)),
-        cpus_(std::move(cpus)) {}
-  int rank() const override { return comm_.rank(); }
-  int size() const override { return comm_.size(); }
-  std::unique_ptr<Communicator> duplicate() override { return comm_.duplicate(); }
-  Pending start_exchange(Exchange exchange) override {
+ChangedExchanges::Start on_hosts_of(std::vector<int> hosts, std::vector<int> cpus) {
+  return [=](Communicator& comm, Exchange exchange, int) {
     auto* const to = static_cast<char*>(exchange.receive);
     const ExchangeLayout layout = exchange.layout;
-    comm_.start_exchange(std::move(exchange)).wait();
-    const auto me = static_cast<size_t>(rank());
-    for (size_t q = 0; q < hosts_.size(); ++q) {
+    comm.start_exchange(std::move(exchange)).wait();
+    const auto me = static_cast<size_t>(comm.rank());
+    for (size_t q = 0; q < hosts.size(); ++q) {
       constexpr size_t kBytes = sizeof(uint64_t) + sizeof(CpuSet);
       if (layout.receive_bytes[q] != kBytes) continue;
       uint64_t words[kBytes / sizeof(uint64_t)];
       std::memcpy(words, to + layout.receive_offsets[q], kBytes);
-      words[0] += hosts_[q] == hosts_[me] ? 0 : 1;
-      words[kBytes / sizeof(uint64_t) - 1] ^= cpus_[q] == cpus_[me] ? 0 : 1;
+      words[0] += hosts[q] == hosts[me] ? 0 : 1;
+      words[kBytes / sizeof(uint64_t) - 1] ^= cpus[q] == cpus[me] ? 0 : 1;
       std::memcpy(to + layout.receive_offsets[q], words, kBytes);
     }
     return Pending();
-  }
-
- private:
-  Communicator& comm_;
-  std::vector<int> hosts_, cpus_;
-};
+  };
+}
 
 /// A folder without cgroups.
 constexpr const char* kNoLimits = "/dev/null";
@@ -60,7 +49,7 @@ TEST(MachineShare, CountsTheRanksOfItsOwnHostAndThoseBoundToItsCpus) {
   const auto self = make_self_comm();
   const MachineShare alone = machine_share(*self, kNoLimits);
   run_on_threads(6, [&](Communicator& comm) {
-    OnHosts on_hosts(comm, hosts, cpus);
+    ChangedExchanges on_hosts(comm, on_hosts_of(hosts, cpus));
     const MachineShare share = machine_share(on_hosts, kNoLimits);
     const auto me = static_cast<size_t>(comm.rank());
     EXPECT_EQ(share.ranks_here, ranks[me]) << me;

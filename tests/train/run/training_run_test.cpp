@@ -163,22 +163,6 @@ TEST_F(OneRun, MeasuresItsThreadsAndItsWaits) {
   EXPECT_LT(progress.cpu_utilization, 0.01);  // of a million threads
 }
 
-TEST_F(OneRun, TimesEachStageOfEachStep) {
-  trainer_->time_stages();
-  trace_.reset_totals();
-  RunProgress progress;
-  run_->train(progress, 3, stop_);
-  int stages = 0;
-  for (const Trace::Total& total : trace_.totals()) {
-    const std::string name = total.name;
-    const bool twice = name == "update" && context_->device.asynchronous();
-    if (name != "lookup" && name != "backward" && name != "allreduce" && name != "update") continue;
-    EXPECT_EQ(total.count, twice ? 6 : 3) << name;
-    ++stages;
-  }
-  EXPECT_EQ(stages, 4);
-}
-
 TEST_F(OneRun, CountsTheRowsOfNoMoreBatchesThanItTrainsOrAnEpochHas) {
   config_.device = DeviceKind::kCpu;
   for (Shard& shard : plan_.shards) shard.tier = MemoryTier::kCached;
@@ -334,26 +318,6 @@ TEST_F(OneRun, SavesTheStepsBeforeABatchThatDoesNotFitTheCache) {
   }
   EXPECT_EQ(progress.step, 4);
   EXPECT_EQ(open_checkpoint(world_.comm(), folder_.path("ckpt/step_000000004")).step, 4);
-}
-
-TEST_F(OneRun, DoesNotStartIfABatchOfTheFirstWindowDoesNotFitTheCache) {
-  config_.device = DeviceKind::kCpu;
-  for (Shard& shard : plan_.shards) shard.tier = MemoryTier::kCached;
-  config_.memory.tier = MemoryTier::kCached;
-  config_.memory.cached.backing = "host";
-  config_.memory.cached.fast = "1KiB";
-  config_.memory.cached.window = 5;
-  const GrowingSource source(config_);
-  begin(source);
-  RunProgress progress;
-  try {
-    run_->train(progress, 9, stop_);
-    ADD_FAILURE() << "a batch of many rows fits 1 KiB";
-  } catch (const RowsDoNotFit& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-  }
-  EXPECT_EQ(progress.step, 0);
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("ckpt")));
 }
 
 TEST_F(OneRun, ChecksTheUpdateOfTheLastStep) {

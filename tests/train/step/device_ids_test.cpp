@@ -191,14 +191,5 @@ TEST_P(IdsOnADevice, ABadIdInARowShardIsNamedByItsRowInTheTable) {
   EXPECT_THAT(errors, Each(errors[0]));
 }
 
-TEST_P(IdsOnADevice, ABadIdIsFoundBeforeFixedRoutingDropsIt) {
-  for (const int ranks : {1, 2}) {
-    const RunConfig c = odd_model_of(Strategy::kRow, RoutingMode::kFixed);
-    const std::vector<std::string> errors = errors_of_a_spoilt_id(c, ranks);
-    EXPECT_THAT(errors[0], AllOf(HasSubstr("sample "), HasSubstr(": id 1073741824 in the")));
-    EXPECT_THAT(errors, Each(errors[0]));
-  }
-}
-
 }  // namespace
 }  // namespace dlrm

@@ -146,17 +146,6 @@ RunConfig of_one_id_a_bag(RunConfig c) {
   return c;
 }
 
-TEST_P(TrainingOnADevice, ASteadyStateAllocatesNothing) {
-  RunConfig c = of_one_id_a_bag(on_device(odd_model()));
-  c.sharding.tables.erase("shared");  // parts of the rows have another number of ids in each step
-  for (const int ranks : {1, 2}) {
-    const Trained trained = train_on_threads(c, ranks, 14);
-    for (size_t step = 7; step < trained.memory.size(); ++step) {
-      EXPECT_EQ(trained.memory[step], trained.memory[6]) << "step " << step + 1;
-    }
-  }
-}
-
 TEST_P(TrainingOnADevice, StepsLaunchedAsGraphsGiveTheSameBits) {
   RunConfig c =
       of_one_id_a_bag(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam)));
@@ -238,16 +227,6 @@ TEST_P(TrainingOnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits)
     expect_alike(recorded, eager, 0, 0);
     EXPECT_EQ(recorded.sent, eager.sent);
   }
-}
-
-TEST_P(TrainingOnADevice, GraphsOfSeveralRanksOutliveEvaluationsAndFixedRoutingOfRows) {
-  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
-  RunConfig c = recordable(over_nccl(on_device(odd_model())));
-  shard_by(c, Strategy::kRow);
-  c.routing.mode = RoutingMode::kFixed;
-  const Trained recorded = train_recorded(c, 3, kRecordedSteps + 3, true, {.evaluate = 8});
-  EXPECT_GT(recorded.launched, 0);
-  expect_alike(recorded, train_recorded(c, 3, kRecordedSteps + 3, false), 0, 0);
 }
 
 TEST_P(TrainingOnADevice, StepsThatPassThroughTheHostAreNotRecorded) {

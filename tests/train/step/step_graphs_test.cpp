@@ -53,16 +53,6 @@ std::string fail(Context& context) {
   return error;
 }
 
-TEST(StepGraphsOverNccl, AreDroppedBeforeNcclIsAborted) {
-  with_recording([](Context& context, StepGraphs& graphs, auto& recording, const auto& sum) {
-    graphs.run(recording, StepHalf::kForward, sum);
-    recording.runs = 1;
-    graphs.run(recording, StepHalf::kForward, sum);
-    EXPECT_EQ(fail(context), kFailure);
-    EXPECT_THAT(FakeNccl::take_calls(), kNothingWaits);
-  });
-}
-
 TEST(StepGraphsOverNccl, AFailureDuringARecordingEndsIt) {
   with_recording([](Context& context, StepGraphs& graphs, auto& recording, const auto& sum) {
     graphs.run(recording, StepHalf::kForward, sum);

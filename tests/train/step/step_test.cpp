@@ -18,12 +18,6 @@
 namespace dlrm {
 namespace {
 
-/// How often a key was found before, by the graphs of one rank.
-int64_t runs_before(StepGraphs& graphs, uint64_t key) {
-  StepGraphs::Key whole{key};
-  return graphs.find_or_add(whole).runs++;
-}
-
 RunConfig on_this_device() {
   RunConfig c = odd_model();
   if (cuda_device_count() > 0) c.device = DeviceKind::kCuda;
@@ -69,77 +63,6 @@ TEST(BatchQueue, ABufferIsFilledAgainOnlyAfterTheWorkThatReadsIt) {
     rank.context.stream.synchronize();
     EXPECT_EQ(shown[0], static_cast<float>(i));
   }
-}
-
-TEST(StepGraphs, AsManyRecordingsAsRequestedAreKept) {
-  const auto comm = make_self_comm();
-  const RunConfig c = on_this_device();
-  TestRank rank(*comm, c);
-  StepGraphs graphs(rank.context, 30);
-  for (int round = 0; round < 3; ++round) {
-    for (uint64_t i = 0; i < 30; ++i) {
-      StepGraphs::Key key{i, 7};
-      EXPECT_EQ(graphs.find_or_add(key).runs++, round) << i;
-    }
-  }
-}
-
-TEST(StepGraphs, TheLeastRecentlyUsedRecordingIsDropped) {
-  const auto comm = make_self_comm();
-  const RunConfig c = odd_model();
-  TestRank rank(*comm, c);
-  StepGraphs graphs(rank.context, 2);
-  EXPECT_EQ(runs_before(graphs, 1), 0);
-  EXPECT_EQ(runs_before(graphs, 2), 0);
-  EXPECT_EQ(runs_before(graphs, 1), 1);
-  EXPECT_EQ(runs_before(graphs, 3), 0);  // in place of 2
-  EXPECT_EQ(runs_before(graphs, 1), 2);
-  EXPECT_EQ(runs_before(graphs, 2), 0);
-}
-
-TEST(StepGraphs, EachOptimizerReadsItsOwnHyperparams) {
-  const auto comm = make_self_comm();
-  const RunConfig c = odd_model();
-  TestRank rank(*comm, c);
-  StepGraphs graphs(rank.context, 1);
-  OptimizerStep dense, sparse;
-  dense.lr = 1;
-  sparse.lr = 2;
-  graphs.send_hyperparams(dense, sparse);
-  EXPECT_EQ(dense.device_hyperparams->lr, 1);
-  EXPECT_EQ(sparse.device_hyperparams->lr, 2);
-}
-
-TEST(StepGraphs, AKeyThatIsNewToOneRankIsNewToAll) {
-  run_on_threads(2, [&](Communicator& comm) {
-    const RunConfig c = odd_model();
-    TestRank rank(comm, c);
-    StepGraphs graphs(rank.context, 8);
-    const auto runs = [&](uint64_t key) { return runs_before(graphs, key); };
-    const auto other = static_cast<uint64_t>(comm.rank());
-    EXPECT_EQ(runs(1), 0);
-    EXPECT_EQ(runs(1), 1);
-    EXPECT_EQ(runs(1 + other), 0);  // new to rank 1 alone
-    EXPECT_EQ(runs(1), 2);
-    EXPECT_EQ(runs(1 + other), 1);
-  });
-}
-
-TEST(StepGraphs, AreRecordedAnewAfterAnyRankHasFreedMemory) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU records no graphs";
-  run_on_threads(2, [&](Communicator& comm) {
-    const RunConfig c = on_this_device();
-    TestRank rank(comm, c);
-    StepGraphs graphs(rank.context, 8);
-    const auto runs = [&](uint64_t key) { return runs_before(graphs, key); };
-    EXPECT_EQ(runs(1), 0);
-    EXPECT_EQ(runs(1), 1);
-    Array<char> growing(rank.context.device, 100, "test");
-    if (comm.rank() == 1) growing.reserve(200);
-    EXPECT_EQ(runs(2), 0);
-    EXPECT_EQ(runs(1), 0);
-    EXPECT_EQ(runs(1), 1);
-  });
 }
 
 TEST(StepGraphs, AFailedCaptureReportsItsCauseAndLeavesTheStreamUsable) {

@@ -16,37 +16,6 @@
 namespace dlrm {
 namespace {
 
-TEST(EmbeddingOptions, AreThoseOfTheConfig) {
-  RunConfig config = odd_model();
-  config.train.sparse_optimizer.type = OptimizerRule::kAdam;
-  config.train.sparse_optimizer.lr = 0.125;
-  config.train.wire.forward = DType::kBFloat16;
-  config.train.seed = 77;
-  config.train.global_batch_size = 33;
-  config.routing = {RoutingMode::kFixed, 3};
-  config.memory.cached.policy = "lru16";
-  config.output.directory = "out";
-  EmbeddingOptions options = embedding_options(config);
-  EXPECT_EQ(options.tables, config.model.tables);
-  EXPECT_EQ(options.optimizer, config.train.sparse_optimizer);
-  EXPECT_EQ(options.wire, config.sent_types());
-  EXPECT_EQ(options.wire.forward, DType::kBFloat16);
-  EXPECT_EQ(options.routing, config.routing);
-  EXPECT_EQ(options.cached.policy, "lru16");
-  EXPECT_EQ(options.cached.directory, "out");
-  EXPECT_EQ(options.seed, 77u);
-  EXPECT_EQ(options.max_global_batch, 33);
-  EXPECT_TRUE(options.initialise);
-  // A window of rows needs as many batches ahead.
-  config.memory.tier = MemoryTier::kCached;
-  config.memory.cached.window = 9;
-  config.memory.cached.directory = "ssd";
-  options = embedding_options(config);
-  EXPECT_EQ(options.routing.depth, config.batches_ahead());
-  EXPECT_EQ(options.routing.depth, 8);
-  EXPECT_EQ(options.cached.directory, "ssd");
-}
-
 TEST(Trainer, InitialisedAgainTrainsAsANewOne) {
   for (const OptimizerPair& pair : optimizer_pairs()) {
     RunConfig config = odd_model();
