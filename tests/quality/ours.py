@@ -28,7 +28,10 @@ def write_split(data, split, folder):
 
 
 def config(data, paths, shape, rules, recipe, seed, folder):
-    tables = [{"name": name, "rows": rows} for name, rows in data.rows.items()]
+    shape = dict(shape)
+    deviation = shape.pop("normal_rows", None)
+    init = {"init": {"type": "normal", "scale": deviation}} if deviation else {}
+    tables = [{"name": name, "rows": rows, **init} for name, rows in data.rows.items()]
     tables[-1].update(pooling="mean", hotness=2)
     dropout = {"dropout": {"top": rules["dropout"]}} if rules.get("dropout") else {}
     adam = {"type": "adam", "lr": recipe["lr"]}

@@ -22,6 +22,8 @@ class Layers(nn.Module):
         self.kind, self.rows = kind, list(rows.values())
         self.first = torch.tensor([0, *self.rows]).cumsum(0)
         self.tables = self.rows_of(width)
+        if "normal_rows" in shape:
+            nn.init.normal_(self.tables.weight, std=shape["normal_rows"])
         self.linear = self.rows_of(1) if shape["linear"] else None
         total = features * width
         self.cross = nn.ModuleList()

@@ -32,6 +32,7 @@ RECIPE = {"width": 16, "hidden": [128, 64], "lr": 0.002, "batch": 1024, "epochs"
 SPLITS = (1, 2, 3)
 PENALTIES = {"dlrm-train": (0, 1e-3, 3e-3, 1e-2), "deepctr-torch": (0, 0.05, 0.5, 2)}  # the latter's loss is a sum
 CROSS = {"type": "cross", "layers": 2, "rank": 32}
+NORMAL = 1e-4  # the deviation of deepctr-torch's initial rows
 FULL = {"type": "cross", "layers": 2, "rank": 0}
 # A model of dlrm-train, which Plain repeats, and models of deepctr-torch beside it.
 MODELS = {
@@ -41,6 +42,10 @@ MODELS = {
     "cross_full": ({"interaction": FULL}, {
         "DCN": {"model": "DCN", "linear": False, "cross_parameterization": "matrix"}}),
     "dot": ({"interaction": "dot"}, {}),
+    "deepfm": ({"interaction": "fm", "linear": True}, {"DeepFM": {"model": "DeepFM", "linear": True}}),
+    "wide_deep": ({"interaction": "concat", "linear": True}, {"WDL": {"model": "WDL", "linear": True}}),
+    "cross_full_normal": ({"interaction": FULL, "normal_rows": NORMAL}, {
+        "DCN": {"model": "DCN", "linear": False, "cross_parameterization": "matrix"}}),
 }
 
 

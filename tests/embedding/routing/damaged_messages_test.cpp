@@ -9,7 +9,7 @@ namespace {
 
 /// The error of both ranks if the message of rank 1, with 8 bags of so many ids, begins with
 /// `byte`.
-std::string error_of(RoutingMode mode, int64_t bag_length, char byte) {
+std::string error_of_damage(RoutingMode mode, int64_t bag_length, char byte) {
   EmbeddingOptions options =
       options_for({table_of("t", 9, 2, {1}, Pooling::kSum)}, OptimizerRule::kSgd);
   options.routing.mode = mode;
@@ -41,16 +41,16 @@ std::string error_of(RoutingMode mode, int64_t bag_length, char byte) {
 TEST(DamagedMessages, OfFixedRoutingHaveCodedLengths) {
   const std::string damaged = "another rank sent a damaged message of ids";
   constexpr char kEqual = 0, kCoded = 2;
-  EXPECT_EQ(error_of(RoutingMode::kFixed, 1, 1 << 2 | kEqual), "none");
-  EXPECT_EQ(error_of(RoutingMode::kFixed, 1, 8 << 2 | kCoded), damaged);
-  EXPECT_EQ(error_of(RoutingMode::kFixed, 0, kEqual), "none");
-  EXPECT_EQ(error_of(RoutingMode::kFixed, 0, kCoded), damaged);
+  EXPECT_EQ(error_of_damage(RoutingMode::kFixed, 1, 1 << 2 | kEqual), "none");
+  EXPECT_EQ(error_of_damage(RoutingMode::kFixed, 1, 8 << 2 | kCoded), damaged);
+  EXPECT_EQ(error_of_damage(RoutingMode::kFixed, 0, kEqual), "none");
+  EXPECT_EQ(error_of_damage(RoutingMode::kFixed, 0, kCoded), damaged);
 }
 
 TEST(DamagedMessages, OfExactRoutingToAPartOfTheRowsHaveEqualLengths) {
   // The ids are in rank 0's rows, so rank 1 receives none.
-  EXPECT_EQ(error_of(RoutingMode::kExact, 1, 8 << 2 | 2), "none");
-  EXPECT_EQ(error_of(RoutingMode::kExact, 1, 1 << 2 | 0),
+  EXPECT_EQ(error_of_damage(RoutingMode::kExact, 1, 8 << 2 | 2), "none");
+  EXPECT_EQ(error_of_damage(RoutingMode::kExact, 1, 1 << 2 | 0),
             "another rank sent a damaged message of ids");
 }
 
