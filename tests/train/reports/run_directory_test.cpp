@@ -298,7 +298,7 @@ TEST(RunSummary, AnEvaluationHasEveryTaskByItsName) {
   directory.log({7, result}, 0.5, "test");
   RunSummary summary;
   summary.eval = {7, result};
-  for (const json& shown : {json::parse(text_of(folder.path("metrics.jsonl"))),
+  for (const json& shown : {json::parse(*read_file(folder.path("metrics.jsonl"))),
                             json::parse(to_json(summary))["eval"]}) {
     EXPECT_EQ(shown["auc"], 0.75);
     EXPECT_EQ(shown["tasks"], json::parse(R"({
