@@ -95,6 +95,7 @@ struct TowerLayers {
 
  private:
   void add(const std::vector<int64_t>& layers, size_t mlps) {
+    if (layers.empty()) return;
     outputs += real(mlps) * sum_of(layers);
     hidden_outputs += real(mlps) * (sum_of(layers) - real(layers.back()));
     count += mlps * layers.size();
