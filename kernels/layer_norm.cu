@@ -12,11 +12,6 @@ namespace {
 
 constexpr int kWarps = 8;
 
-__device__ float warp_sum(float x) {
-  for (int half = 16; half > 0; half /= 2) x += __shfl_xor_sync(kAllLanes, x, half);
-  return x;
-}
-
 /// The statistics of rows.
 struct RowStatistics {
   const float* means;

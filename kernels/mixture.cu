@@ -13,16 +13,6 @@ namespace {
 
 constexpr int kWarps = 8;
 
-__device__ float warp_sum(float x) {
-  for (int half = 16; half > 0; half /= 2) x += __shfl_xor_sync(kAllLanes, x, half);
-  return x;
-}
-
-__device__ float warp_max(float x) {
-  for (int half = 16; half > 0; half /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, half));
-  return x;
-}
-
 __device__ int64_t row_of_warp() { return static_cast<int64_t>(blockIdx.x) * kWarps + warp_of(); }
 
 template <class T>

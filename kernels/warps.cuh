@@ -11,6 +11,17 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 __device__ inline int lane_of() { return static_cast<int>(threadIdx.x & 31u); }
 __device__ inline int warp_of() { return static_cast<int>(threadIdx.x >> 5); }
 
+/// The sum over the warp, by halving.
+__device__ inline float warp_sum(float x) {
+  for (int half = 16; half > 0; half /= 2) x += __shfl_xor_sync(kAllLanes, x, half);
+  return x;
+}
+/// The largest value of the warp.
+__device__ inline float warp_max(float x) {
+  for (int half = 16; half > 0; half /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, half));
+  return x;
+}
+
 /// `p`, which points to device or host memory that kernels address. Pointers that a kernel reads
 /// from memory may point to its shared memory too, as far as the compiler knows. It then uses
 /// slower accesses.
