@@ -7,6 +7,18 @@
 
 namespace dlrm {
 
+/// The bags of `ids` over `table`. Where they are pooled, and their scale, are left open.
+inline BagGroup bags_of(const IdGroup& ids, const RowTable& table) {
+  BagGroup group;
+  group.table = table;
+  group.ids = ids.ids;
+  group.offsets = ids.offsets;
+  group.bags = ids.bags;
+  group.capacity = ids.capacity;
+  group.weights = ids.weights;
+  return group;
+}
+
 /// Groups of bags to look up, by how they are pooled.
 struct Lookups {
   std::vector<BagGroup> sums;  ///< and means, which have scales

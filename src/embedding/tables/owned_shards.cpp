@@ -38,13 +38,7 @@ void add_lookups(const OwnedShard& shard, const EmbeddingLayout& layout, const O
   for_pieces(shard, mine, batch, [&](size_t block, size_t piece) {
     const IdGroup& ids = batch.owner.pieces[piece];
     const BagPooling::Piece place = pooling.pooled(batch, block, piece, e);
-    BagGroup lookup;
-    lookup.table = shard.store->table();
-    lookup.ids = ids.ids;
-    lookup.offsets = ids.offsets;
-    lookup.bags = ids.bags;
-    lookup.capacity = ids.capacity;
-    lookup.weights = ids.weights;
+    BagGroup lookup = bags_of(ids, shard.store->table());
     lookup.scale = place.scale;
     lookup.pooled = place.pooled;
     lookups.of(layout.features[static_cast<size_t>(mine.blocks[block].feature)]).push_back(lookup);

@@ -35,13 +35,7 @@ void add_lookups(const Replica& replica, const EmbeddingLayout& layout, const Ro
   for (const int feature : replica.features) {
     const auto f = static_cast<size_t>(feature);
     const IdGroup& ids = batch.requester.kept[f];
-    BagGroup lookup;
-    lookup.table = replica.store->table();
-    lookup.ids = ids.ids;
-    lookup.offsets = ids.offsets;
-    lookup.bags = ids.bags;
-    lookup.capacity = ids.capacity;
-    lookup.weights = ids.weights;
+    BagGroup lookup = bags_of(ids, replica.store->table());
     lookup.scale = batch.requester.scales[f];
     lookup.pooled = e.columns(layout.features[f].column, replica.width);
     lookups.of(layout.features[f]).push_back(lookup);
