@@ -43,6 +43,8 @@ class CheckedOps final : public Ops {
   void check(const LinearForward& o);
   void check(const LinearBackward& layer);
   void check(const LinearBackwardUpdate& o);
+  template <class Forward, class Bound>
+  void check_pooled(const Forward& o, const Bound& bound);
   void check(const EmbeddingBagForward& o);
   void check(const MaxBagForward& o);
   void check(const MaxBagBackward& o);

@@ -21,7 +21,9 @@ std::string runs_shape(int64_t count, int64_t occurrences, int64_t width) {
 
 }  // namespace
 
-void CheckedOps::check(const EmbeddingBagForward& o) {
+/// bound(bags, bag, column): the error that an element may have.
+template <class Forward, class Bound>
+void CheckedOps::check_pooled(const Forward& o, const Bound& bound) {
   chosen_->run(o);
   for (size_t i = 0; i < o.groups.size(); ++i) {
     const BagGroup& g = o.groups[i];
@@ -29,13 +31,22 @@ void CheckedOps::check(const EmbeddingBagForward& o) {
     const Copy want(g.bags, g.table.width, g.pooled.type);
     const HostBags bags(host_, g);
     const BagGroup again = bags.group(want);
-    reference_.embedding_bag_forward({&again, 1});
-    expect_close(
-        subject("embedding_bag_forward", fmt::format("group {} of {}, [{} x {}]", i,
+    reference_.run(Forward{{&again, 1}});
+    expect_close(subject(Forward::kName, fmt::format("group {} of {}, [{} x {}]", i,
                                                      o.groups.size(), g.bags, g.table.width)),
-        "pooled", host_.of(g.pooled).matrix(), want.matrix(),
-        [&](int64_t r, int64_t c) { return summing(bags.size(r), bags.magnitude(r, c)); });
+                 "pooled", host_.of(g.pooled).matrix(), want.matrix(),
+                 [&](int64_t r, int64_t c) { return bound(bags, r, c); });
   }
+}
+
+void CheckedOps::check(const EmbeddingBagForward& o) {
+  check_pooled(o, [](const HostBags& bags, int64_t r, int64_t c) {
+    return summing(bags.size(r), bags.magnitude(r, c));
+  });
+}
+
+void CheckedOps::check(const MaxBagForward& o) {
+  check_pooled(o, [](const HostBags&, int64_t, int64_t) { return 0.0; });
 }
 
 void CheckedOps::check(const GroupRows& o) {

@@ -8,21 +8,6 @@ double exact(int64_t, int64_t) { return 0; }
 
 }  // namespace
 
-void CheckedOps::check(const MaxBagForward& o) {
-  chosen_->run(o);
-  for (size_t i = 0; i < o.groups.size(); ++i) {
-    const BagGroup& g = o.groups[i];
-    if (g.bags == 0) continue;
-    const Copy want(g.bags, g.table.width, g.pooled.type);
-    const HostBags bags(host_, g);
-    const BagGroup again = bags.group(want);
-    reference_.max_bag_forward({&again, 1});
-    expect_close(subject("max_bag_forward", fmt::format("group {} of {}, [{} x {}]", i,
-                                                        o.groups.size(), g.bags, g.table.width)),
-                 "pooled", host_.of(g.pooled).matrix(), want.matrix(), exact);
-  }
-}
-
 void CheckedOps::check(const MaxBagBackward& o) {
   if (o.ids.bags == 0) return chosen_->run(o);
   BagGroup named;
