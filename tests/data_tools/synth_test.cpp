@@ -110,23 +110,31 @@ TEST_F(Synth, TheTeachersBestAucIsWrittenAndFarAboveTheOneWithoutInteractions) {
                     HasSubstr("\"samples\": 50000"), HasSubstr("\"teacher\": 3")));
 }
 
-TEST_F(Synth, ADatasetHoldsTheSamplesOfTheSyntheticSource) {
-  const SynthOptions options = from_config("x.h5", 250);
-  run_synth(options);
-  RunConfig config = load_config(options.config);
+/// Compares three batches of the dataset of `config` with those of the synthetic source.
+template <class Compare>
+void compare_with_the_source(const std::string& path, int64_t samples, const Compare& compare) {
+  RunConfig config = load_config(path);
   config.data.shuffle = false;
   Batch made, read;
   for (int64_t t = 0; t < 3; ++t) {
     config.data.source = DataKind::kHdf5;
     make_batch_source(config, Split::kTrain, 0, 1)->load(t, read);
     config.data.source = DataKind::kSynthetic;
-    config.data.synthetic.samples = 250;
+    config.data.synthetic.samples = samples;
     make_batch_source(config, Split::kTrain, 0, 1)->load(t, made);
+    compare(read, made);
+  }
+}
+
+TEST_F(Synth, ADatasetHoldsTheSamplesOfTheSyntheticSource) {
+  const SynthOptions options = from_config("x.h5", 250);
+  run_synth(options);
+  compare_with_the_source(options.config, 250, [](const Batch& read, const Batch& made) {
     EXPECT_EQ(read.ids, made.ids);
     EXPECT_EQ(read.dense, made.dense);
     EXPECT_EQ(read.labels, made.labels);
     EXPECT_EQ(read.offsets, made.offsets);
-  }
+  });
 }
 
 TEST_F(Synth, ADatasetHasTheLabelsOfEveryTask) {
@@ -136,18 +144,10 @@ TEST_F(Synth, ADatasetHasTheLabelsOfEveryTask) {
   text.insert(text.find("  tables:"), "  tasks: [{name: a}, {name: b}]\n");
   std::ofstream(options.config) << text;
   run_synth(options);
-  RunConfig config = load_config(options.config);
-  config.data.shuffle = false;
-  Batch made, read;
-  for (int64_t t = 0; t < 3; ++t) {
-    config.data.source = DataKind::kHdf5;
-    make_batch_source(config, Split::kTrain, 0, 1)->load(t, read);
-    config.data.source = DataKind::kSynthetic;
-    config.data.synthetic.samples = 250;
-    make_batch_source(config, Split::kTrain, 0, 1)->load(t, made);
+  compare_with_the_source(options.config, 250, [](const Batch& read, const Batch& made) {
     EXPECT_EQ(read.labels, made.labels);
     EXPECT_EQ(read.labels.size(), 2 * static_cast<size_t>(read.size()));
-  }
+  });
   options.teacher = 3;
   EXPECT_THAT(error_text([&] { run_synth(options); }), HasSubstr("has 2 tasks: leave it out"));
 }
