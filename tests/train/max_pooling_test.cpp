@@ -49,13 +49,7 @@ TEST(MaxPooling, IsThatOfTheLinearPartToo) {
 
 TEST(MaxPooling, OfCachedRowsAndOfAResumedRunGivesTheSameBits) {
   for (const Strategy strategy : {Strategy::kAuto, Strategy::kColumn}) {
-    RunConfig config = max_model(strategy);
-    const Trained whole = train_on_threads(config, 2, 6);
-    expect_alike(train_recorded(config, 2, 6, false, {.evaluate = 2, .resume = 4}), whole, 0, 0);
-    config.memory.tier = MemoryTier::kCached;
-    config.memory.cached.fast = "100%";
-    config.memory.cached.backing = "host";
-    expect_alike(train_on_threads(config, 2, 6), whole, 0, 0);
+    expect_same_bits_from_caches_and_after_a_stop(max_model(strategy));
   }
 }
 
@@ -63,12 +57,7 @@ TEST(MaxPooling, OnAGpuTrainsToTheWeightsOfTheReference) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   const Trained reference = train_on_threads(max_model(Strategy::kAuto), 1, 5, true);
   for (const Strategy strategy : {Strategy::kAuto, Strategy::kColumn, Strategy::kDataParallel}) {
-    RunConfig config = max_model(strategy, DeviceKind::kCuda);
-    const Trained trained = train_on_threads(config, 1, 5);
-    expect_alike(trained, reference, 1e-4, 1e-3);
-    expect_alike(train_recorded(config, 1, 5, true), trained, 0, 0);
-    config.comm = CommKind::kStaged;
-    expect_alike(train_on_threads(config, 2, 5), reference, 1e-4, 1e-3);
+    expect_gpus_train_to(reference, max_model(strategy, DeviceKind::kCuda));
   }
 }
 

@@ -334,6 +334,24 @@ std::vector<InteractionConfig> other_interactions() {
           FmConfig()};
 }
 
+void expect_gpus_train_to(const Trained& reference, RunConfig config) {
+  config.device = DeviceKind::kCuda;
+  const Trained trained = train_on_threads(config, 1, 5);
+  expect_alike(trained, reference, 1e-4, 1e-3);
+  expect_alike(train_recorded(config, 1, 5, true), trained, 0, 0);
+  config.comm = CommKind::kStaged;
+  expect_alike(train_on_threads(config, 2, 5), reference, 1e-4, 1e-3);
+}
+
+void expect_same_bits_from_caches_and_after_a_stop(RunConfig config) {
+  const Trained whole = train_on_threads(config, 2, 6);
+  expect_alike(train_recorded(config, 2, 6, false, {.evaluate = 2, .resume = 4}), whole, 0, 0);
+  config.memory.tier = MemoryTier::kCached;
+  config.memory.cached.fast = "100%";
+  config.memory.cached.backing = "host";
+  expect_alike(train_on_threads(config, 2, 6), whole, 0, 0);
+}
+
 void expect_gpus_train_as_a_cpu(RunConfig c, int64_t steps) {
   const Trained on_cpu = train_on_threads(c, 1, steps);
   for (const DeviceKind device : gpus()) {

@@ -90,5 +90,10 @@ std::vector<InteractionConfig> other_interactions();
 /// Expects that each of gpus() trains to the weights of a CPU, on one rank and on three, and that
 /// recorded steps give the same bits.
 void expect_gpus_train_as_a_cpu(RunConfig config, int64_t steps);
+/// Five steps of `config`, on one GPU, on one that replays them, and on two, train to `reference`.
+void expect_gpus_train_to(const Trained& reference, RunConfig config);
+/// Six steps of `config` give the same bits if rows are cached, and after a stop with an
+/// evaluation.
+void expect_same_bits_from_caches_and_after_a_stop(RunConfig config);
 
 }  // namespace dlrm

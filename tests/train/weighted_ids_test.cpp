@@ -51,13 +51,7 @@ TEST(WeightedIds, WeightTheLinearPartToo) {
 
 TEST(WeightedIds, OfCachedRowsAndOfAResumedRunGiveTheSameBits) {
   for (const Strategy strategy : {Strategy::kAuto, Strategy::kRow}) {
-    RunConfig config = weighted_model(strategy);
-    const Trained whole = train_on_threads(config, 2, 6);
-    expect_alike(train_recorded(config, 2, 6, false, {.evaluate = 2, .resume = 4}), whole, 0, 0);
-    config.memory.tier = MemoryTier::kCached;
-    config.memory.cached.fast = "100%";
-    config.memory.cached.backing = "host";
-    expect_alike(train_on_threads(config, 2, 6), whole, 0, 0);
+    expect_same_bits_from_caches_and_after_a_stop(weighted_model(strategy));
   }
 }
 
@@ -65,12 +59,7 @@ TEST(WeightedIds, OnAGpuTrainToTheWeightsOfTheReference) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   const Trained reference = train_on_threads(weighted_model(Strategy::kAuto), 1, 5, true);
   for (const Strategy strategy : {Strategy::kAuto, Strategy::kGrid, Strategy::kDataParallel}) {
-    RunConfig config = weighted_model(strategy, DeviceKind::kCuda);
-    const Trained trained = train_on_threads(config, 1, 5);
-    expect_alike(trained, reference, 1e-4, 1e-3);
-    expect_alike(train_recorded(config, 1, 5, true), trained, 0, 0);
-    config.comm = CommKind::kStaged;
-    expect_alike(train_on_threads(config, 2, 5), reference, 1e-4, 1e-3);
+    expect_gpus_train_to(reference, weighted_model(strategy, DeviceKind::kCuda));
   }
 }
 
