@@ -53,16 +53,16 @@ struct ShardedEmbeddings::Parts {
         router(make_router(context, ops, tables)),
         pooling(make_pooling(context, ops, tables)),
         bag_lookup(context, tables, *pooling),
-        replicas(context, ops, tables.options(), tables.replicas()),
-        shards(context, ops, tables, *pooling, [this] { poll_in_operation(); }),
+        replica_updates(context, ops, tables.options(), tables.replicas()),
+        row_updates(context, ops, tables, *pooling, [this] { poll_in_operation(); }),
         de(context.device, 0, "gradients of embedding vectors"),
         side(context, ops) {}
 
   /// Like poll(), but queues no operations, because operations call it while they run.
   void poll_in_operation() {
     router->poll();
-    replicas.poll();
-    shards.poll();
+    replica_updates.poll();
+    row_updates.poll();
   }
   /// dE of b samples.
   Matrix gradient_of(int64_t b) const {
@@ -83,8 +83,8 @@ struct ShardedEmbeddings::Parts {
   std::unique_ptr<Router> router;
   std::unique_ptr<BagPooling> pooling;
   BagLookup bag_lookup;
-  ReplicaUpdates replicas;
-  RowUpdates shards;
+  ReplicaUpdates replica_updates;
+  RowUpdates row_updates;
   Array<float> de;
   Matrix de_place;  // instead of `de`, if it has data
   std::vector<IdCheck> checks;
@@ -115,11 +115,11 @@ void ShardedEmbeddings::read_gradients_from(const Matrix& de) {
 
 int64_t ShardedEmbeddings::summed_gradients() const {
   const bool on_device = parts_->context.device.asynchronous();
-  return on_device ? parts_->replicas.summed_gradients() : 0;
+  return on_device ? parts_->replica_updates.summed_gradients() : 0;
 }
 
 void ShardedEmbeddings::sum_gradients_in(View<float> place) {
-  parts_->replicas.sum_gradients_in(place);
+  parts_->replica_updates.sum_gradients_in(place);
 }
 
 void ShardedEmbeddings::pack(const LocalBags& bags, std::shared_ptr<PackedIds>& packed) const {
@@ -187,8 +187,8 @@ void ShardedEmbeddings::sort_ids() {
   parts_->phase.advance(BatchPhase::kReturning, BatchPhase::kSorting, "sort_ids");
   parts_->side.join();  // with the lookups
   parts_->side.stay_forked();
-  parts_->replicas.sort(parts_->router->oldest(), parts_->side.ops());
-  parts_->shards.sort(parts_->router->oldest(), parts_->side.ops());
+  parts_->replica_updates.sort(parts_->router->oldest(), parts_->side.ops());
+  parts_->row_updates.sort(parts_->router->oldest(), parts_->side.ops());
   parts_->sorted = true;
 }
 
@@ -217,10 +217,10 @@ void ShardedEmbeddings::start_backward() {
   const bool sorted = parts_->sorted;
   parts_->pooling->start_backward(batch, de);
   // Without a side stream ids are sorted here, while gradients travel.
-  if (!sorted) parts_->replicas.sort(batch, parts_->ops);
+  if (!sorted) parts_->replica_updates.sort(batch, parts_->ops);
   await_sort();
-  parts_->replicas.start(batch, de);
-  if (!sorted) parts_->shards.sort(batch, parts_->ops);
+  parts_->replica_updates.start(batch, de);
+  if (!sorted) parts_->row_updates.sort(batch, parts_->ops);
   parts_->phase.set(BatchPhase::kSent);
 }
 
@@ -234,11 +234,11 @@ void ShardedEmbeddings::apply(const OptimizerStep& step, const std::function<voi
   parts_->phase.advance(BatchPhase::kReceived, BatchPhase::kUpdated, "apply");
   const RoutedBatch& batch = parts_->router->oldest();
   const Matrix de = parts_->gradient_of(batch.local.size());
-  parts_->shards.start_square_sums(batch, de);
-  parts_->shards.update(step, batch, de);
+  parts_->row_updates.start_square_sums(batch, de);
+  parts_->row_updates.update(step, batch, de);
   if (await_sums) await_sums();
-  parts_->replicas.finish(step, batch, de);
-  parts_->shards.finish_square_sums(step, batch);
+  parts_->replica_updates.finish(step, batch, de);
+  parts_->row_updates.finish_square_sums(step, batch);
 }
 
 void ShardedEmbeddings::update(double learning_rate, int64_t step) {
@@ -293,8 +293,8 @@ void ShardedEmbeddings::check_replicas() { parts_->tables.check_replicas(); }
 ShardedEmbeddings::Traffic ShardedEmbeddings::step_traffic() const {
   Traffic sent;
   sent.pooled = parts_->pooling->pooled_bytes();
-  sent.gradients = parts_->pooling->gradient_bytes() + parts_->shards.bytes_sent();
-  sent.replicated = parts_->replicas.bytes_sent();
+  sent.gradients = parts_->pooling->gradient_bytes() + parts_->row_updates.bytes_sent();
+  sent.replicated = parts_->replica_updates.bytes_sent();
   return sent;
 }
 

@@ -106,7 +106,7 @@ class Model {
   Parameters parameters_;
   std::unique_ptr<Mlp> bottom_;
   std::unique_ptr<Interaction> interaction_;
-  std::unique_ptr<Towers> top_;
+  std::unique_ptr<Towers> towers_;
   std::unique_ptr<LinearPart> linear_;  // or null
   Buffers buffers_;
   Outputs last_;

@@ -28,7 +28,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
       batch, HiddenLayers{m.dropout.bottom, config.train.seed, m.layer_norm.bottom});
   interaction_ = make_interaction(m.interaction, {context, ops, parameters_, compute_, batch,
                                                   m.interaction_inputs(), m.projected_features()});
-  top_ =
+  towers_ =
       std::make_unique<Towers>(context, ops, parameters_, m, interaction_->width(), compute_, batch,
                                HiddenLayers{m.dropout.top, config.train.seed, m.layer_norm.top});
   if (m.linear) {
@@ -39,7 +39,8 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
   buffers_ = {
       buffer(m.dense_features), buffer(bottom_->outputs()), buffer(interaction_->width()), {}, {}};
   std::vector<double> weights;
-  for (size_t label = 0; label < top_->count(); ++label) weights.push_back(top_->weight(label));
+  for (size_t label = 0; label < towers_->count(); ++label)
+    weights.push_back(towers_->weight(label));
   loss_ = std::make_unique<LossReadback>(context, parameters_.skip_update_flag(), weights);
 }
 
@@ -64,16 +65,17 @@ void Model::interact(const Matrix& e, const Progress& progress) {
 }
 
 void Model::top(const Progress& progress, const DropoutPlace* training) {
-  top_->forward(last_.z, progress, training);
-  if (linear_) linear_->forward(last_.input, of_linear_part(last_.e), top_->logits());
+  towers_->forward(last_.z, progress, training);
+  if (linear_) linear_->forward(last_.input, of_linear_part(last_.e), towers_->logits());
 }
 
 void Model::loss(const Targets& targets, int64_t global_size) {
-  for (size_t label = 0; label < top_->count(); ++label) {
-    const float scale = static_cast<float>(top_->weight(label)) / static_cast<float>(global_size);
-    const Matrix logits = top_->logits()[label];
-    ops_.bce_with_logits(logits, of_label(targets, label, top_->count()), scale,
-                         loss_->device(label), top_->dlogits()[label]);
+  for (size_t label = 0; label < towers_->count(); ++label) {
+    const float scale =
+        static_cast<float>(towers_->weight(label)) / static_cast<float>(global_size);
+    const Matrix logits = towers_->logits()[label];
+    ops_.bce_with_logits(logits, of_label(targets, label, towers_->count()), scale,
+                         loss_->device(label), towers_->dlogits()[label]);
     if (float* flag = parameters_.skip_update_flag()) ops_.find_non_finite(logits, {flag, 1});
   }
   loss_->copy();
@@ -84,18 +86,18 @@ double Model::loss_sum(const Progress& progress) { return loss_->wait(progress);
 bool Model::update_skipped() const { return loss_->update_skipped(); }
 bool Model::update_skipped_after_all_work() { return loss_->update_skipped_after_all_work(); }
 
-void Model::start_probabilities() { probabilities_->start(*top_, last_.e, parameters_); }
+void Model::start_probabilities() { probabilities_->start(*towers_, last_.e, parameters_); }
 
 void Model::finish_probabilities(View<float> p, const Progress& progress) {
   probabilities_->finish(p, progress);
 }
 
 void Model::backward_linear(const Matrix& de) {
-  if (linear_) linear_->backward(top_->dlogits(), of_linear_part(de));
+  if (linear_) linear_->backward(towers_->dlogits(), of_linear_part(de));
 }
 
 void Model::backward_top(const Progress& progress) {
-  top_->backward(in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
+  towers_->backward(in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
 }
 
 /// With a linear part E has more columns than the interaction has a place for.
@@ -131,7 +133,7 @@ void Model::backward_bottom(const Progress& progress) {
 std::optional<std::string> Model::first_bad_output() {
   auto outputs = bottom_->activations();
   outputs.emplace_back("embeddings", last_.e);
-  for (const auto& part : {interaction_->activations(), top_->activations()}) {
+  for (const auto& part : {interaction_->activations(), towers_->activations()}) {
     outputs.insert(outputs.end(), part.begin(), part.end());
   }
   for (const auto& [path, value] : outputs) {
