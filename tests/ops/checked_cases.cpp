@@ -1,5 +1,7 @@
 #include "checked_cases.h"
 
+#include <array>
+
 #include "bags.h"
 
 namespace dlrm {
@@ -302,39 +304,31 @@ struct TwoFeatures {
   UpdatedShard shard(const RowTable& of) { return {of, groups, gradients, space.runs()}; }
 };
 
+/// The bags of two features over `rows`, and between them a group without bags.
+std::array<BagGroup, 3> two_lookups(TwoFeatures& of, Table& rows, bool scaled) {
+  std::array<BagGroup, 3> groups;
+  for (size_t i = 0; i < 2; ++i) {
+    const IdGroup& ids = of.groups[i];
+    const float* const scale = scaled ? of.gradients[i].scale : nullptr;
+    groups[2 * i] = {rows.rows(), ids.ids, ids.offsets, ids.bags, scale, of.pooled[i].matrix()};
+  }
+  groups[1].table = rows.rows();
+  return groups;
+}
+
 void add_lookups(Cases& all) {
   for (const DType type : kTypes) {
     for (const DType of_pooled : kTypes) {
-      all.push_back(
-          {fmt::format("embedding_bag_forward {} to {}", name_of(type), name_of(of_pooled)),
-           [=](Ops& ops) {
-             TwoFeatures of(of_pooled);
-             Table rows = table(type, 1);
-             BagGroup groups[3];
-             for (size_t i : {size_t{0}, size_t{2}}) {
-               const IdGroup& ids = of.groups[i / 2];
-               groups[i] = {rows.rows(),
-                            ids.ids,
-                            ids.offsets,
-                            ids.bags,
-                            of.gradients[i / 2].scale,
-                            of.pooled[i / 2].matrix()};
-             }
-             groups[1].table = rows.rows();  // no bags
-             ops.embedding_bag_forward(groups);
-           }});
-      all.push_back({fmt::format("max_bag_forward {} to {}", name_of(type), name_of(of_pooled)),
-                     [=](Ops& ops) {
+      const std::string types = fmt::format("{} to {}", name_of(type), name_of(of_pooled));
+      all.push_back({"embedding_bag_forward " + types, [=](Ops& ops) {
                        TwoFeatures of(of_pooled);
                        Table rows = table(type, 1);
-                       BagGroup groups[3];
-                       for (size_t i : {size_t{0}, size_t{2}}) {
-                         const IdGroup& ids = of.groups[i / 2];
-                         groups[i] = {rows.rows(), ids.ids, ids.offsets,
-                                      ids.bags,    nullptr, of.pooled[i / 2].matrix()};
-                       }
-                       groups[1].table = rows.rows();  // no bags
-                       ops.max_bag_forward(groups);
+                       ops.embedding_bag_forward(two_lookups(of, rows, true));
+                     }});
+      all.push_back({"max_bag_forward " + types, [=](Ops& ops) {
+                       TwoFeatures of(of_pooled);
+                       Table rows = table(type, 1);
+                       ops.max_bag_forward(two_lookups(of, rows, false));
                      }});
       all.push_back({fmt::format("max_bag_backward {} to {}", name_of(type), name_of(of_pooled)),
                      [=](Ops& ops) {
