@@ -31,7 +31,7 @@ def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), 
     rows = {name: info.rows for name, info in features.items()}
     for other in (valid, test):
         if other is not None:
-            add_rows(rows, features, train, other, Dataset(other), width)
+            add_rows(rows, features, train, other, Dataset(other), width, data.num_labels)
     lines = ["model:", f"  dense_features: {width}", f"  embedding_dim: {embedding_dim}",
              f"  bottom_mlp: {[*bottom_mlp, embedding_dim] if width else []}", f"  top_mlp: {[*top_mlp, 1]}",
              f"  interaction: {interaction}"]
@@ -53,7 +53,9 @@ def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), 
     write_text(path, lambda file: file.write("\n".join(lines) + "\n"))
 
 
-def add_rows(rows, features, train, test, data, width):
+def add_rows(rows, features, train, test, data, width, labels):
+    if data.num_labels != labels:
+        raise DatasetError(f"{test}: {data.num_labels} labels in a sample, {labels} in {train}")
     if data.dense_width != width:
         raise DatasetError(f"{test}: {data.dense_width} dense columns, {width} in {train}")
     for name, info in features.items():

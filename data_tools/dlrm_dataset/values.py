@@ -174,7 +174,8 @@ def task_label_array(column):
     values = as_array(column)
     if values.ndim != 1:
         raise BadValue(None, f"its shape is {values.shape}; each of several labels is a column")
-    there = np.flatnonzero([missing(value) is None for value in values])
+    there = np.flatnonzero(~np.isnan(values) if values.dtype.kind == "f" else
+                           [missing(value) is None for value in values])
     labels = np.full(len(values), np.nan, np.float32)
     try:
         labels[there] = float_array(values[there])

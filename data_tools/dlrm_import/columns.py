@@ -31,7 +31,7 @@ class Coded(NamedTuple):
 
 class Converted(NamedTuple):
     count: int
-    label: np.ndarray
+    label: np.ndarray  # [count], or float32 [count, labels] of several
     dense: np.ndarray  # [count, columns]
     sparse: list  # of Coded
     test: np.ndarray  # which samples are of the test set, or None
@@ -51,7 +51,7 @@ class Converter:
         """Returns Converted, and the list of Bad values. Without bad values the first is whole."""
         work = Converter(self.schema)
         work.scales, work.dense_type = self.scales, self.dense_type
-        label = work.label(arrays, count)
+        label = work.labels(arrays, count)
         dense = work.dense_matrix(arrays, count)
         sparse = [work.feature(feature, arrays[feature.column]) for feature in self.schema.sparse]
         return Converted(count, label, dense, sparse, work.test_samples(arrays), work.weight(arrays)), work.bad
@@ -70,27 +70,40 @@ class Converter:
         self.refuse(bad, column, array, "is not a number")
         return values, bad
 
-    def label(self, arrays, count):
-        label = self.schema.label
-        if label is None:
-            return np.zeros(count, np.uint8)
-        array = arrays[label.column]
+    def labels(self, arrays, count):
+        labels, tasks = self.schema.labels, self.schema.tasks
+        if tasks is None:
+            return self.label(labels[0], arrays[labels[0].column]) if labels else np.zeros(count, np.uint8)
+        if not labels:
+            return np.zeros((count, len(tasks)), np.float32)
+        return np.stack([self.label(label, arrays[label.column]) for label in labels], 1)
+
+    def label(self, label, array):
+        """One of several is float32, and NaN where a value is missing."""
+        several = label.task is not None
         if label.positive is not None:
             indices, keys, bad = texts(label.column, array)
             self.refuse(bad, label.column, array, "is not UTF-8")
             positive = pc.is_in(keys, value_set=pa.array(label.positive, pa.string()))
-            return positive.to_numpy(zero_copy_only=False).astype(np.uint8)[indices]
+            found = positive.to_numpy(zero_copy_only=False).astype(np.float32 if several else np.uint8)
+            if several and "" not in label.positive:
+                found[pc.equal(keys, "").to_numpy(zero_copy_only=False)] = np.nan
+            return found[indices]
         values, bad = self.read_numbers(label.column, array)
         absent = np.isnan(values)
         absent[bad] = False
-        self.refuse(np.flatnonzero(absent), label.column, array, "is missing: every record needs a label")
+        if not several:
+            self.refuse(np.flatnonzero(absent), label.column, array, "is missing: every record needs a label")
         if label.above is not None:
-            return (values > label.above).astype(np.uint8)
+            above = values > label.above
+            return np.where(absent, np.nan, above).astype(np.float32) if several else above.astype(np.uint8)
         good = (values >= 0) & (values <= 1) if label.soft else (values == 0) | (values == 1)
         wrong = ~(good | absent)
         wrong[bad] = False
         self.refuse(np.flatnonzero(wrong), label.column, array, "is not from 0 to 1" if label.soft else
                     "is neither 0 nor 1 (`above`, `positive` or `soft` take other labels)")
+        if several:
+            return np.where(good | absent, values, 0).astype(np.float32)
         return np.where(good, values, 0).astype(np.float32 if label.soft else np.uint8)
 
     def weight(self, arrays):

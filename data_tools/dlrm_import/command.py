@@ -171,7 +171,8 @@ def import_records(options, schema, threads, start):
     finally:
         outputs.close()
     if options.write_config:
-        write_config(options.write_config, shared=shared_tables(schema), **config_data(options))
+        write_config(options.write_config, shared=shared_tables(schema), tasks=schema.tasks,
+                     **config_data(options))
     report(options, encodings, totals, counts, time.monotonic() - start)
     for warning in warnings:
         print("warning: " + "".join(c if c.isprintable() else "?" for c in warning), file=sys.stderr)

@@ -28,12 +28,14 @@ class Outputs:
 
     def __init__(self, schema, encodings, output, test_output):
         self.schema, self.encodings, self.path = schema, encodings, output
-        self.ranges = {}  # least and largest by feature, and of labels
+        self.ranges = {}  # least and largest by feature and by label
+        self.labels = [LABEL] if schema.tasks is None else [f"{LABEL} {task}" for task in schema.tasks]
+        label = LABEL if schema.tasks is None else self.labels
         dense = [DENSE] if schema.dense else []
         weight = WEIGHT if schema.weight is not None else None
-        self.train = Writer(output, LABEL, dense, encodings, weight)
+        self.train = Writer(output, label, dense, encodings, weight)
         try:
-            self.test = Writer(test_output, LABEL, dense, encodings, weight) if test_output else None
+            self.test = Writer(test_output, label, dense, encodings, weight) if test_output else None
         except BaseException:
             self.train.close()
             raise
@@ -41,7 +43,8 @@ class Outputs:
     def append(self, converted):
         ids = [self.encodings[feature.name].ids_of(coded, feature.name)
                for feature, coded in zip(self.schema.sparse, converted.sparse)]
-        self.notice(LABEL, converted.label)
+        for name, values in zip(self.labels, columns(converted.label)):
+            self.notice(name, values[~np.isnan(values)])
         for feature, numbers in zip(self.schema.sparse, ids):
             self.notice(feature.name, numbers)
         if converted.test is None:
@@ -60,8 +63,10 @@ class Outputs:
         if self.train.samples + (self.test.samples if self.test else 0) < 2:
             return
         constant = {name for name, (least, most) in self.ranges.items() if least == most}
-        if LABEL in constant and self.schema.label is not None:
-            yield f"column {self.schema.label.column}: every label is {self.ranges[LABEL][0]:g}: is the schema's `label` right?"
+        for name, label in zip(self.labels, self.schema.labels):
+            if name in constant or name not in self.ranges:
+                value = f"{self.ranges[name][0]:g}" if name in constant else "missing"
+                yield f"column {label.column}: every label is {value}: is the schema's `label` right?"
         for feature in self.schema.sparse:
             unknown, total = getattr(self.encodings[feature.name], "unknown", {}).get(feature.name, (0, 0))
             if 2 * unknown > total:
@@ -71,7 +76,8 @@ class Outputs:
                 yield f"column {feature.column}: every value has the id {self.ranges[feature.name][0]}"
 
     def store(self, writer, converted, ids, chosen):
-        chunk = {LABEL: converted.label[chosen], DENSE: converted.dense[chosen]}
+        chunk = dict(zip(self.labels, columns(converted.label[chosen])))
+        chunk[DENSE] = converted.dense[chosen]
         if converted.weight is not None:
             chunk[WEIGHT] = converted.weight[chosen]
         for feature, coded, numbers in zip(self.schema.sparse, converted.sparse, ids):
@@ -103,6 +109,10 @@ class Outputs:
         self.train.close()
         if self.test:
             self.test.close()
+
+
+def columns(labels):
+    return [labels] if labels.ndim == 1 else labels.T
 
 
 def chosen_bags(ids, offsets, chosen):

@@ -15,6 +15,7 @@ from .yaml_text import as_flag, as_number, load, shown
 
 KINDS = ("csv", "tsv", "parquet", "json")
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N"]  # as a number
+MOST_TASKS = 64  # of a config
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Format:
 @dataclass
 class Label:
     column: str
+    task: str = None  # its name, if there are several labels
     above: float = None
     positive: list = None
     soft: bool = False
@@ -88,7 +90,8 @@ class Split:
 class Schema:
     path: str
     format: Format
-    label: Label
+    labels: list  # without --unlabelled one or several
+    tasks: list  # names of several labels, or None
     dense: list
     sparse: list
     timestamp: Timestamp = None
@@ -97,8 +100,7 @@ class Schema:
 
     def columns(self):
         """The columns of the inputs that are used, once each."""
-        used = [self.label.column] if self.label is not None else []
-        used += [d.column for d in self.dense] + [s.column for s in self.sparse]
+        used = [label.column for label in self.labels] + [d.column for d in self.dense] + [s.column for s in self.sparse]
         used += [part.column for part in (self.timestamp, self.split, self.weight) if part is not None and part.column]
         return list(dict.fromkeys(used))
 
@@ -121,8 +123,10 @@ class Reader:
         if "label" not in t and self.labelled:
             raise self.wrong("label", "is missing; name the column of the label, or give --unlabelled for records "
                              "without one")
-        label = self.label(t["label"]) if self.labelled else None
-        result = Schema(self.path, self.format(t.get("format")), label,
+        several = isinstance(t.get("label"), list)
+        labels = self.tasks(t["label"]) if several else [self.label("label", t["label"])] if self.labelled else []
+        result = Schema(self.path, self.format(t.get("format")), labels if self.labelled else [],
+                        [label.task for label in labels] if several else None,
                         [self.dense(f"dense[{i}]", entry) for i, entry in enumerate(self.entries("dense", t))],
                         [self.sparse(f"sparse[{i}]", entry) for i, entry in enumerate(self.entries("sparse", t))])
         if t.get("timestamp") is not None:
@@ -176,24 +180,34 @@ class Reader:
             raise self.wrong("format.columns", "is missing; files without a header need it")
         return result
 
-    def label(self, tree):
-        if isinstance(tree, list):
-            raise self.wrong("label", "is a list, and an import has one label; dlrm_dataset.write takes several "
-                             "(docs/python.md)")
-        t = self.column("label", tree, "above", "positive", "soft")
+    def tasks(self, trees):
+        if not 2 <= len(trees) <= MOST_TASKS:
+            raise self.wrong("label", f"is a list of {len(trees)}; a list has 2 to {MOST_TASKS} labels, and a single "
+                             "one is no list")
+        labels = [self.label(f"label[{i}]", tree, "task") for i, tree in enumerate(trees)]
+        for i, label in enumerate(labels):
+            if label.task is None:
+                label.task = plain_name(label.column)
+            self.name(f"label[{i}].task", label.task, "`task`")
+            if label.task in (other.task for other in labels[:i]):
+                raise self.wrong(f"label[{i}]", f"the name {label.task} is taken; give another `task`")
+        return labels
+
+    def label(self, key, tree, *more):
+        t = self.column(key, tree, "above", "positive", "soft", *more)
         result = Label(**t)
-        if sum(key in t for key in ("above", "positive", "soft")) > 1:
-            raise self.wrong("label", "`above`, `positive` and `soft` exclude each other")
+        if sum(kind in t for kind in ("above", "positive", "soft")) > 1:
+            raise self.wrong(key, "`above`, `positive` and `soft` exclude each other")
         if "above" in t:
-            result.above = self.number("label.above", result.above)
+            result.above = self.number(f"{key}.above", result.above)
         if "positive" in t:
             values = result.positive if isinstance(result.positive, list) else [result.positive]
             if not values or not all(isinstance(value, str) for value in values):
-                raise self.wrong("label.positive", "is not a text or a list of texts")
+                raise self.wrong(f"{key}.positive", "is not a text or a list of texts")
             result.positive = [canonical_text(str(value)) for value in values]
             # A boolean of Parquet and JSON is the text true.
             result.positive += [value.lower() for value in values if value.lower() in ("true", "false")]
-        result.soft = self.flag("label.soft", result.soft)
+        result.soft = self.flag(f"{key}.soft", result.soft)
         return result
 
     def dense(self, key, tree):
@@ -219,7 +233,7 @@ class Reader:
             raise self.wrong(key, f"`{ways[0]}` and `{ways[1]}` exclude each other")
         way = ways[0] if ways else "dictionary"
         result = Sparse(t["column"], encoding=way, values="integer" if way == "integers" else "text")
-        result.name = self.name(f"{key}.name", t.get("name", re.sub("[^A-Za-z0-9_.-]", "_", result.column)))
+        result.name = self.name(f"{key}.name", t.get("name", plain_name(result.column)))
         if "table" in t:
             result.table = self.name(f"{key}.table", t["table"])
         if way == "hash":
@@ -362,9 +376,12 @@ class Reader:
         if value not in choices:
             raise self.wrong(key, f"{shown(value)} is none of {', '.join(choices)}")
 
-    def name(self, key, value):
+    def name(self, key, value, given_by="`name`"):
         if not isinstance(value, str) or not NAME.fullmatch(value):
             raise self.wrong(key, f"{shown(value)} is not a name of letters, digits, _ - . (not first), at most 200; give a "
-                             "`name`")
+                             f"{given_by}")
         return value
 
+
+def plain_name(column):
+    return re.sub("[^A-Za-z0-9_.-]", "_", column)

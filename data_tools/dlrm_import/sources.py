@@ -101,8 +101,8 @@ def text_types(schema):
     def use(column, kind):
         kinds[column] = kind if kinds.get(column, kind) == kind else pa.string()
 
-    if schema.label is not None:
-        use(schema.label.column, TEXT_CODES if schema.label.positive is not None else pa.float64())
+    for label in schema.labels:
+        use(label.column, TEXT_CODES if label.positive is not None else pa.float64())
     for dense in schema.dense:
         use(dense.column, pa.float64())
     for feature in schema.sparse:
@@ -122,8 +122,9 @@ def text_types(schema):
 def hashed_columns(schema):
     """The rows of columns of texts that one feature hashes, and that nothing else uses."""
     used = collections.Counter([dense.column for dense in schema.dense] +
-                               [feature.column for feature in schema.sparse])
-    used.update(part.column for part in (schema.label, schema.timestamp, schema.split, schema.weight)
+                               [feature.column for feature in schema.sparse] +
+                               [label.column for label in schema.labels])
+    used.update(part.column for part in (schema.timestamp, schema.split, schema.weight)
                 if part is not None)
     return {feature.column: feature.rows for feature in schema.sparse
             if used[feature.column] == 1 and feature.encoding == "hash" and feature.values == "text" and

@@ -106,6 +106,18 @@ class Tasks(Folder):
                 write_config(config, self.path, tasks=tasks)
             self.assertIn("2 labels in a sample", str(caught.exception))
 
+    def test_are_as_many_in_all_data_of_a_config(self):
+        one, config = os.path.join(self.folder, "one.h5"), os.path.join(self.folder, "c.yaml")
+        write(self.path, sample(10), ["click", "buy"], sparse=["u"])
+        write(one, sample(10), "click", sparse=["u"])
+        for place in ("valid", "test"):
+            for train, other, tasks, expected in ((self.path, one, ["click", "buy"], "one.h5: 1 labels in a sample, 2"),
+                                                  (one, self.path, None, "h5: 2 labels in a sample, 1 in ")):
+                with self.assertRaises(DatasetError) as caught:
+                    write_config(config, train, tasks=tasks, **{place: other})
+                self.assertIn(expected, str(caught.exception))
+                self.assertFalse(os.path.exists(config))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -102,6 +102,25 @@ class Training(Programs):
         table = self.succeed(sys.executable, os.path.join(ROOT, "data_tools", "compare_runs.py"), "runs/config")
         self.assertGreater(float(table.splitlines()[1].split()[2]), 0.95, table)
 
+    def test_learns_two_labels_of_which_records_lack_some(self):
+        r = random.Random(6)
+        lines = ["user,item,click,stars"]
+        for _ in range(8000):
+            user, item = r.randrange(20), r.randrange(10)
+            stars = "" if r.random() < 0.3 else 1 + 2 * (item % 3)
+            lines.append(f"{user},{item},{(user + item) % 2},{stars}")
+        log = self.write("log.csv", "\n".join(lines) + "\n")
+        self.write("mine.yaml", "{label: [click, {column: stars, task: liked, above: 3}], sparse: [user, item], "
+                                "split: {fraction: 0.2}}")
+        self.succeed(DATA, "import", "mine.yaml", log, "--output", "train.h5", "--test-output", "test.h5",
+                     "--write-config", "config.yaml")
+        self.succeed(DATA, "inspect", "train.h5")
+        self.succeed(TRAIN, "config.yaml", "--set", "train.global_batch_size=64", "--set", "train.epochs=4")
+        with open(self.path("runs/config/summary.json"), encoding="utf-8") as file:
+            tasks = json.load(file)["eval"]["tasks"]
+        for task in ("click", "liked"):
+            self.assertGreater(tasks[task]["auc"], 0.95, tasks)
+
 
 class Starting(Programs):
     def test_says_what_is_missing(self):

@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
 """`dlrm-data import`: what becomes of the columns of delimited text."""
+import json
+
 import numpy as np
 
 from dataset_test import content
-from import_fixture import Dataset, Importing, main
+from import_fixture import ABSENT, Dataset, Importing, main
+
+if not ABSENT:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 LOG = """click,age,price,user,page,item,tags
 1,20,3.5,ann,/a,7,red|blue
@@ -76,6 +82,67 @@ class Columns(Importing):
         batch = self.imported("{label: y, sparse: [{column: a, table: t}, {column: b, table: t}]}",
                               self.write("x.csv", "y,a,b\n1,p,q\n0,q,r\n"))
         self.assertEqual([batch.sparse[name].ids.tolist() for name in "ab"], [[1, 2], [2, 3]])
+
+
+class Tasks(Importing):
+    SCHEMA = ("{label: [click, {column: what, task: buy, positive: buy}, {column: stars, above: 3}, "
+              "{column: stars, task: rating, soft: true}], sparse: [u]SPLIT}")
+
+    def test_are_the_labels_of_a_sample_of_which_some_are_missing(self):
+        batch = self.imported(self.SCHEMA.replace("SPLIT", "").replace("soft: true", "above: 4"), self.write(
+            "x.csv", "click,what,stars,u\n1,buy,4,a\n,look,5,b\nNA,,,a\n0,buy,1,c\n"))
+        nan = np.nan
+        np.testing.assert_array_equal(batch.label, np.array([[1, 1, 1, 0], [nan, 0, 1, 1], [nan] * 4, [0, 1, 0, 0]],
+                                                            np.float32))
+        self.assertEqual(batch.sparse["u"].ids.tolist(), [1, 2, 1, 3])
+        self.assertEqual(self.warnings, [])
+
+    def test_are_the_same_in_every_format(self):
+        rows = [{"click": 1, "what": "buy"}, {"click": None, "what": "look"}, {"what": None}, {"click": 0}]
+        expected = np.array([[1, 1], [np.nan, 0], [np.nan, np.nan], [0, np.nan]], np.float32)
+        schema = "{label: [click, {column: what, positive: buy}]}"
+        table = pa.table({name: [row.get(name) for row in rows] for name in ("click", "what")})
+        pq.write_table(table, self.path("x.parquet"))
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        for path in (self.path("x.parquet"), self.write("x.json", text)):
+            np.testing.assert_array_equal(self.imported(schema, path).label, expected)
+
+    def test_follow_their_samples_through_chunks_and_splits(self):
+        text = "y,z,n\n" + "".join(f"{i % 7 / 8},{'' if i % 5 == 0 else i % 2},{i}\n" for i in range(200000))
+        schema = "{label: [{column: y, soft: true}, z], dense: [n], split: {fraction: 0.3SPLIT}}"
+        for split in ("", ", hash: n"):
+            first = self.imported(schema.replace("SPLIT", split), self.write("x.csv", text), "--test-output",
+                                  self.path("test.h5"))
+            last = Dataset(self.path("test.h5"))[:]
+            for batch in (first, last):
+                n = batch.dense[:, 0]
+                np.testing.assert_array_equal(batch.label, np.stack(
+                    [n % 7 / 8, np.where(n % 5 == 0, np.nan, n % 2)], 1).astype(np.float32))
+            self.assertEqual(len(first.label) + len(last.label), 200000)
+
+    def test_are_as_many_zeros_in_records_without_labels(self):
+        batch = self.imported("{label: [a, b], sparse: [u]}", self.write("x.csv", "u\nx\ny\n"), "--unlabelled")
+        np.testing.assert_array_equal(batch.label, np.zeros((2, 2), np.float32))
+
+    def test_that_cannot_be_are_refused_or_skipped(self):
+        path = self.write("x.csv", "a,b\n1,0.5\n0,2\n,1\n")
+        schema = "{label: [a, {column: b, soft: true}]}"
+        self.assert_refused("x.csv:3: column b: '2' is not from 0 to 1", schema, path)
+        np.testing.assert_array_equal(self.imported(schema, path, "--skip-malformed").label,
+                                      np.array([[1, 0.5], [np.nan, 1]], np.float32))
+        for expected, labels in (("label: is a list of 1; a list has 2 to 64", "[a]"),
+                                 ("label: is a list of 0", "[]"),
+                                 ("label[1]: the name a is taken; give another `task`", "[a, {column: a, above: 0}]"),
+                                 ("is not a name of letters, digits, _ - . (not first), at most 200; give a `task`",
+                                  "[{column: a, task: ' '}, b]"),
+                                 ("label[1].above: x is not", "[a, {column: b, above: x}]"),
+                                 ("label.task: is unknown", "{column: a, task: b}")):
+            self.assert_refused(expected, f"{{label: {labels}}}", path)
+
+    def test_that_are_all_alike_get_a_warning(self):
+        self.imported("{label: [a, b, c], sparse: [u]}", self.write("x.csv", "a,b,c,u\n1,,0,p\n0,,0,q\n,,,p\n"))
+        self.assertEqual([line.split(": is")[0] for line in self.warnings],
+                         ["warning: column b: every label is missing", "warning: column c: every label is 0"])
 
 
 class Weights(Importing):
@@ -204,7 +271,6 @@ class Refused(Importing):
         for schema, expected in (
                 ("label: [", "is not YAML"), ("{dense: [a]}", "label: is missing"), ("{label: z}", "no column z"),
                 ("{label: y, dence: []}", "dence: is unknown"), ("{label: y, weight: [a]}", "weight: is not a mapping"),
-                ("{label: [y, a]}", "label: is a list, and an import has one label"),
                 ("{label: y, weight: z}", "no column z"), ("{label: y, weight: {fill: 1}}", "names no `column`"),
                 ("{label: y, weight: {column: a, fill: -1}}", "weight.fill: -1 is less than 0"),
                 ("{label: y, sparse: [{column: a, hash: 0}]}", "sparse[0].hash: 0 is not a whole number from 1"),
