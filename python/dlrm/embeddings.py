@@ -26,13 +26,13 @@ class ShardedEmbeddings(torch.nn.Module):
     """Tables sharded over the ranks by a plan. All ranks make the same calls.
 
     tables      a list of dicts with the keys of `model.tables` in a config: name, rows, and optionally dim,
-                hotness, pooling, weights, dtype, features, count
+                hotness, pooling, weights, init, l2, dtype, features, count
     optimizer   the keys of `train.sparse_optimizer`: {"type": "adagrad", "lr": 0.01}
     batch_size  the most samples of a global batch
     dim         the width of tables that have none of their own
     plan        auto, table, row, column, grid or data_parallel; a dict with the keys of `sharding`; or the
                 path of a plan.json
-    seed        of the initial rows, uniform in ±1/sqrt(rows)
+    seed        of the initial rows, which are uniform in ±1/sqrt(rows) in tables without `init`
 
     Rows are updated within backward(), by the gradient of the mean over the global batch, if the loss is the
     mean over this rank's samples. They are no parameters: parameters() and state_dict() are without them.

@@ -114,6 +114,7 @@ TableWork CostModel::shard_work(const TableConfig& table, int64_t rows, int64_t 
   const double hotness = hotness_of(table);
   TableWork work;
   work.lookups = batch * hotness * share;
+  work.max_lookups = batch * max_hotness_of(table) * share;
   work.unique = share * unique_rows(table, batch * hotness);
   work.vectors = batch * expected_vectors(config_.routing.mode, table, {0, rows});
   work.row_bytes = row_lines(table, width);
@@ -135,6 +136,7 @@ double CostModel::routing_bytes(const TableWork& work) const {
 double CostModel::looked_up(const TableWork& work, int64_t width) const {
   const double vector = 4.0 * real(width);
   return work.lookups * (work.row_bytes + vector + speed_.routing_bytes_per_id) +
+         work.max_lookups * (work.row_bytes + vector) +
          2 * work.unique * (work.row_bytes + work.state_bytes) + 2 * work.vectors * vector;
 }
 
@@ -220,6 +222,7 @@ TableWork CostModel::replica_work(const TableConfig& table) const {
   const double local = batch / world_;
   TableWork work;
   work.lookups = local * hotness_of(table);
+  work.max_lookups = local * max_hotness_of(table);
   work.unique = unique_rows(table, batch * hotness_of(table));
   work.vectors = local * real(table.features.size());
   work.row_bytes = row_lines(table, table.dim);

@@ -20,6 +20,7 @@ inline constexpr double kLittle = 1.0 / 32;
 /// whole lines of memory.
 struct TableWork {
   double lookups = 0;         ///< ids
+  double max_lookups = 0;     ///< of these, ids of features with max pooling
   double unique = 0;          ///< different rows among them
   double vectors = 0;         ///< pooled
   double row_bytes = 0;       ///< of a row
@@ -30,8 +31,11 @@ struct TableWork {
   /// Bytes of memory. Forward reads a row per lookup and writes the vectors.
   double forward_bytes() const { return lookups * row_bytes + vectors * vector_bytes; }
   /// Backward receives the vectors' gradients and reads one per lookup. Then it reads and writes
-  /// rows and state.
-  double read_gradient_bytes() const { return (lookups + vectors) * gradient_bytes; }
+  /// rows and state. With max pooling it first reads the row of each id again, and writes the
+  /// gradient that is read.
+  double read_gradient_bytes() const {
+    return (lookups + vectors) * gradient_bytes + max_lookups * (row_bytes + gradient_bytes);
+  }
   double updated_row_bytes() const { return 2 * unique * (row_bytes + state_bytes); }
 };
 

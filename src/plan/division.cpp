@@ -14,12 +14,11 @@ namespace {
 /// Whether parts of both tables cost the same and need the same memory, unless one is cached.
 bool same_shape(const TableConfig& a, const TableConfig& b) {
   const auto same = [](const FeatureConfig& x, const FeatureConfig& y) {
-    return x.hotness == y.hotness;
+    return x.hotness == y.hotness && (x.pooling == Pooling::kMax) == (y.pooling == Pooling::kMax);
   };
   return a.rows == b.rows && a.dim == b.dim && a.dtype == b.dtype &&
          std::equal(a.features.begin(), a.features.end(), b.features.begin(), b.features.end(),
-                    same) &&
-         a.pools_max() == b.pools_max();
+                    same);
 }
 
 }  // namespace

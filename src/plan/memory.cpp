@@ -60,15 +60,6 @@ ListRoom gpu_list_rooms(const RunConfig& config, const TableConfig& table, int64
   return room;
 }
 
-/// Ids of features with max pooling, per sample.
-double max_hotness_of(const TableConfig& table) {
-  double sum = 0;
-  for (const FeatureConfig& feature : table.features) {
-    if (feature.pooling == Pooling::kMax) sum += real(feature.hotness);
-  }
-  return sum;
-}
-
 double in_flight(const RunConfig& config) { return config.batches_ahead() + 1; }
 
 /// Bytes of a key of the ids that are sorted. Keys count the rows of all tables.

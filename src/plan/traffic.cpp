@@ -42,6 +42,14 @@ double weighted_hotness_of(const TableConfig& table) {
   return sum;
 }
 
+double max_hotness_of(const TableConfig& table) {
+  double sum = 0;
+  for (const FeatureConfig& feature : table.features) {
+    if (feature.pooling == Pooling::kMax) sum += real(feature.hotness);
+  }
+  return sum;
+}
+
 double expected_unique_rows(double rows, double lookups) {
   if (rows <= 0 || lookups <= 0) return 0;
   // expm1 and log1p keep the digits that 1 - (1 - 1/rows)^lookups loses for large tables.

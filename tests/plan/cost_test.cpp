@@ -83,6 +83,22 @@ TEST(CostModel, SkewedIdsUpdateFewerRows) {
   EXPECT_NEAR(uniform - skewed, 2 * fewer * (192 + 384) / kSpeed.memory, 1e-15);
 }
 
+/// Winners are found in the rows once more, and get a gradient each.
+TEST(CostModel, MaximaReadRowsOnceMoreAndWriteAGradientOfEachId) {
+  RunConfig config = one_table();
+  TableConfig& t = config.model.tables[0];
+  for (const int world : {1, 3}) {
+    t.features[0].pooling = Pooling::kSum;
+    const CostModel sums(config, world, {});
+    const double sum = sums.shard(t, 1000, 20), copied = sums.replica(t);
+    t.features[0].pooling = Pooling::kMax;  // of 4 ids
+    const CostModel maxima(config, world, {});
+    const double more = 30 * 4 / kSpeed.memory;
+    EXPECT_NEAR(maxima.shard(t, 1000, 20) - sum, more * (128 + 80), 1e-15);
+    EXPECT_NEAR(maxima.replica(t) - copied, more / world * (192 + 160), 1e-15);
+  }
+}
+
 /// A checkpoint needs more.
 TEST(CostModel, TheMemoryOfACachedShardIsNearlyThatOfItsRank) {
   for (const char* backing : {"ssd", "host"}) {

@@ -66,6 +66,24 @@ TEST_F(SimulatedGpu, LaunchesTakeTimeAndSomeAreBesideOthers) {
   EXPECT_GT(busy_seconds(summed), busy_seconds(one));
 }
 
+/// In each direction: of one label a sum. Of several, zeros, a sum, and one more for each label.
+/// The dense features' weights take two products.
+TEST_F(SimulatedGpu, TheLinearPartOfSeveralLabelsTakesMoreLaunches) {
+  json machine = fast_gpu();
+  machine["launch_seconds"] = 1;
+  for (const int labels : {1, 2, 3}) {
+    config_.model.tasks.clear();
+    for (int t = 0; labels > 1 && t < labels; ++t) {
+      config_.model.tasks.push_back({fmt::format("t{}", t), 1, {8, 1}});
+    }
+    config_.model.linear = false;
+    const double plain = busy_seconds(simulate(1, machine));
+    config_.model.linear = true;
+    const double sums = labels == 1 ? 1 : 2 + labels;
+    EXPECT_NEAR(busy_seconds(simulate(1, machine)), plain + 2 * sums + 2, 1e-6) << labels;
+  }
+}
+
 TEST_F(SimulatedGpu, TheHostRoutesBesideTheDevice) {
   json machine = fast_gpu();
   machine["launch_seconds"] = 1e-3;

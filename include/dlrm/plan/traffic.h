@@ -15,6 +15,8 @@ namespace dlrm {
 double hotness_of(const TableConfig& table);
 /// The same of the features whose ids have weights.
 double weighted_hotness_of(const TableConfig& table);
+/// The same of the features with max pooling.
+double max_hotness_of(const TableConfig& table);
 
 /// Distinct rows among `lookups` uniform ids: rows·(1 − (1 − 1/rows)^lookups).
 double expected_unique_rows(double rows, double lookups);

@@ -15,6 +15,7 @@ void DensePasses::interact() {
 void DensePasses::top_back() {
   gradients_.clear();
   sums_.assign(work_.buckets.size(), -1);
+  launch_linear("backward");
   multiply_back(work_.dense.top, work_.dense.bottom.size() + work_.dense.interaction.size());
 }
 
@@ -47,6 +48,13 @@ void DensePasses::pass(const char* stage, const PassWork& pass) {
     const double samples = work_.ranks[rank].samples;
     return Demand{samples * pass.bytes, samples * pass.flops};
   });
+}
+
+/// Its bytes are the interaction's, its products the top's.
+void DensePasses::launch_linear(const char* stage) {
+  if (work_.dense.linear_launches == 0) return;
+  tasks_.compute(stage, RankTasks::kMain, {},
+                 [&](size_t) { return Demand{.launches = work_.dense.linear_launches}; });
 }
 
 /// GPUs do this with the product.

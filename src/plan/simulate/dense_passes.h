@@ -17,7 +17,10 @@ class DensePasses {
   /// Forward passes. The interaction's includes its products.
   void bottom() { multiply("bottom", work_.dense.bottom); }
   void interact();
-  void top() { multiply("top", work_.dense.top); }
+  void top() {
+    multiply("top", work_.dense.top);
+    launch_linear("top");
+  }
 
   /// Backward passes, of which the first one begins a step. Input gradients follow each other on
   /// the main lane. On a GPU weight gradients do not delay them, and those of several ranks are
@@ -45,6 +48,7 @@ class DensePasses {
   };
 
   void pass(const char* stage, const PassWork& pass);
+  void launch_linear(const char* stage);
   void elements(const char* stage, double of_a_sample);
   /// A product, or one of its two gradients.
   Point product(const char* stage, RankTasks::Lane lane, const std::vector<Point>& after,

@@ -111,6 +111,8 @@ void add_linear_part(const ModelConfig& model, DenseWork& work) {
   const double columns = real(model.linear_features()) + (in_place ? 2 * real(in.embeddings) : 0);
   work.interact_forward.bytes += work.element_bytes * columns;
   work.interact_backward.bytes += work.element_bytes * columns;
+  // Several labels share a logit, which is set to zero, and added to each.
+  work.linear_launches = work.labels == 1 ? 1 : work.labels + 2;
   if (model.dense_features == 0) return;
   ProductWork product = {real(model.dense_features), 1, real(model.dense_features)};
   product.input_gradient = false;
@@ -155,6 +157,7 @@ void add_buckets(const WireConfig& wire, bool on_gpu, DenseWork& work) {
 DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   const ModelConfig& model = config.model;
   DenseWork work;
+  work.labels = real(model.num_labels());
   work.element_bytes = config.train.precision == Precision::kBf16 ? 2 : 4;
   work.bottom = mlp(model.dense_features, model.bottom_mlp, model.dropout.bottom > 0,
                     model.layer_norm.bottom);

@@ -60,6 +60,8 @@ struct DenseWork {
   std::vector<size_t> bucket_products;  ///< the first product in it, counted in forward order
   double parameters = 0;
   double update_bytes = 0;  ///< weights, gradients and state
+  double labels = 1;
+  double linear_launches = 0;  ///< of the linear part's sums of E, in each direction
 };
 
 /// An exchange of all ranks.
