@@ -50,9 +50,9 @@ class OfRanks(unittest.TestCase):
         parts = [np.load(os.path.join(self.folder, f"{name}.{max(ranks, 1)}.{r}.npz")) for r in range(max(ranks, 1))]
         return [np.concatenate([p[key] for p in parts]) for key in parts[0].files]
 
-    def saved(self, folder, step):
+    def saved(self, folder, step, names=bags.TABLES):
         with h5py.File(os.path.join(self.folder, folder, f"step_{step:09}", "index.h5"), "r") as f:
-            return {name: f[f"tables/{name}/weight"][()] for name in bags.TABLES}
+            return {name: f[f"tables/{name}/weight"][()] for name in names}
 
     def assert_near(self, ours, expected):
         self.assertEqual(len(ours), len(expected))
@@ -85,6 +85,17 @@ class Training(OfRanks):
             with self.subTest(plan):
                 self.setUp()
                 self.check(3, plan, loaded_by, loaded_plan)
+
+    def test_initial_rows_are_those_of_init_on_any_number_of_ranks(self):
+        self.case(0, "initial", "auto", "one")
+        self.case(3, "initial", "row", "three")
+        names = ("zero", "uniform", "normal")
+        one, three = self.saved("one", 0, names), self.saved("three", 0, names)
+        for name in names:
+            np.testing.assert_array_equal(one[name], three[name])
+        self.assertEqual(abs(one["zero"]).max(), 0)
+        self.assertTrue(0.24 < abs(one["uniform"]).max() <= 0.25)
+        self.assertAlmostEqual(one["normal"].std(), 2, delta=0.1)
 
     def test_an_error_on_one_rank_is_raised_on_all_and_changes_nothing(self):
         for ranks in (0, 3):

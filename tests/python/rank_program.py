@@ -39,6 +39,14 @@ def save_pooled(name, steps):
     np.savez(f"{name}.{dlrm.size()}.{dlrm.rank()}.npz", *[s.numpy() for s in steps])
 
 
+def initial(plan, folder):
+    """Saves rows that `init` filled."""
+    tables = [{"name": "zero", "rows": 7, "init": {"type": "zero"}},
+              {"name": "uniform", "rows": 301, "init": {"type": "uniform", "scale": 0.25}},
+              {"name": "normal", "rows": 301, "init": {"type": "normal", "scale": 2}}]
+    dlrm.ShardedEmbeddings(tables, {"type": "sgd", "lr": 1}, batch_size=4, dim=16, plan=plan).save(folder)
+
+
 def train(plan, folder, first, last):
     """Trains steps [first, last) from the checkpoint in `folder`, if there is one, and saves there."""
     first, last = int(first), int(last)

@@ -69,9 +69,8 @@ void StepGraph::forward(Point ids) {
           [&](const RankWork& rank) { return copied(rank.received_bytes, 2); });
   dense_.interact();
   dense_.top();
-  loss_ = compute("loss", RankTasks::kMain, {}, [&](const RankWork&) {
-    return Demand{.launches = 3 * work_.dense.labels};
-  });
+  loss_ = compute("loss", RankTasks::kMain, {},
+                  [&](const RankWork&) { return Demand{.launches = 3 * work_.dense.labels}; });
 }
 
 /// Partial vectors are copied to messages, exchanged in the node and added, or their gradients are
