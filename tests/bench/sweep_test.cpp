@@ -1,9 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "dlrm/core/error.h"
-
 #include "bench/batch_sweep.h"
+#include "error_of.h"
 
 namespace dlrm::bench {
 namespace {
@@ -36,13 +35,7 @@ TEST(Batches, AreParsedAsRangesAndLists) {
 }
 
 std::string error_of(const std::string& batches) {
-  try {
-    parse_batches(batches);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "none";
+  return usage_error_of([&] { parse_batches(batches); });
 }
 
 TEST(Batches, OfOtherFormsAreRefused) {

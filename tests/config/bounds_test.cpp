@@ -10,6 +10,7 @@
 #include "dlrm/core/error.h"
 
 #include "config/run_schema.h"
+#include "error_of.h"
 
 namespace dlrm {
 namespace {
@@ -55,12 +56,7 @@ TEST(ConfigBounds, NoNumberMayBeEndless) {
 }
 
 std::string error_of_setting(const std::string& set) {
-  try {
-    parse_config(kConfig, "text", {set});
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { parse_config(kConfig, "text", {set}); });
 }
 
 /// A whole number next to a bound, as a config writes it.
@@ -193,13 +189,7 @@ TEST(ConfigBounds, AVariableHasALetterFirst) {
 }
 
 std::string error_of_text(const std::string& text) {
-  try {
-    parse_config(text, "text");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "";
+  return usage_error_of([&] { parse_config(text, "text"); });
 }
 
 TEST(ConfigBounds, AliasesMakeNoTreeTooDeepToRemove) {

@@ -6,13 +6,7 @@ namespace dlrm {
 namespace {
 
 std::string refusal(const std::vector<std::string>& overrides, Capabilities build = {}) {
-  try {
-    check_buildable(small_config(overrides), build);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "";
+  return usage_error_of([&] { check_buildable(small_config(overrides), build); });
 }
 
 TEST(CheckBuildable, EveryShippedConfigPasses) {

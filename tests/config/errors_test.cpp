@@ -9,12 +9,7 @@ namespace dlrm {
 namespace {
 
 std::string error_of_file(const std::string& path, const std::vector<std::string>& overrides = {}) {
-  try {
-    load_config(path, overrides);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { load_config(path, overrides); });
 }
 
 struct Case {

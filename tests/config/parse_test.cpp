@@ -304,13 +304,8 @@ TEST(Overrides, AnOverrideOfTextMayBeEmpty) {
 }
 
 TEST(LoadConfig, AnUnreadableFileIsNamed) {
-  try {
-    load_config("/no/such/config.yaml");
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    EXPECT_STREQ(error.what(), "/no/such/config.yaml: cannot be read: No such file or directory");
-  }
+  EXPECT_EQ(usage_error_of([&] { load_config("/no/such/config.yaml"); }),
+            "/no/such/config.yaml: cannot be read: No such file or directory");
 }
 
 TEST(LoadConfig, AFolderIsRefused) { EXPECT_THROW(load_config(repository_root().string()), Error); }

@@ -8,6 +8,8 @@
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/error.h"
 
+#include "error_of.h"
+
 namespace dlrm {
 
 /// The shortest valid config. Tests know its line numbers.
@@ -28,13 +30,7 @@ inline RunConfig small_config(const std::vector<std::string>& overrides = {}) {
 /// The text of the usage error for `yaml`; empty if there is none.
 inline std::string error_of(const std::string& yaml,
                             const std::vector<std::string>& overrides = {}) {
-  try {
-    parse_config(yaml, "small.yaml", overrides);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "";
+  return usage_error_of([&] { parse_config(yaml, "small.yaml", overrides); });
 }
 
 inline std::filesystem::path repository_root() { return DLRM_SOURCE; }

@@ -2,15 +2,13 @@
 
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <new>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "dlrm/core/error.h"
-
+#include "error_of.h"
 #include "system_calls.h"
 
 namespace dlrm {
@@ -24,16 +22,6 @@ class Blocks : public ::testing::Test {
     folder_ = mkdtemp(name.data());
   }
   ~Blocks() override { std::filesystem::remove_all(folder_); }
-
-  /// The text of the error of `call`; empty: none.
-  static std::string message(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  }
 
   std::string folder_;
 };
@@ -65,9 +53,9 @@ TEST_F(Blocks, TellThatAWriteFailed) {
   AlignedBlock block = aligned_block(kBytes);
   writer.write(block, kBytes, 0);
   for (int times = 0; times < 2; ++times) {
-    EXPECT_THAT(message([&] { writer.wait(); }), ::testing::HasSubstr(path + ": cannot write"));
+    EXPECT_THAT(error_of([&] { writer.wait(); }), ::testing::HasSubstr(path + ": cannot write"));
   }
-  EXPECT_THAT(message([&] { writer.write(block, kBytes, 0); }), ::testing::HasSubstr(path));
+  EXPECT_THAT(error_of([&] { writer.write(block, kBytes, 0); }), ::testing::HasSubstr(path));
 }
 
 TEST_F(Blocks, TellThatThereAreTooFewThreadsToWriteThem) {
@@ -76,7 +64,7 @@ TEST_F(Blocks, TellThatThereAreTooFewThreadsToWriteThem) {
   int threads = 0;
   for (;; ++threads) {
     test::let_threads_start(threads);
-    const std::string error = message([&] { BlockWriter(file, kBytes); });
+    const std::string error = error_of([&] { BlockWriter(file, kBytes); });
     if (error.empty()) break;
     EXPECT_EQ(error,
               path + ": cannot start a thread to write it: Resource temporarily unavailable");

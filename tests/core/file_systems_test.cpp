@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "dlrm/core/error.h"
 #include "dlrm/core/file.h"
 #include "dlrm/core/folder_lock.h"
 
+#include "error_of.h"
 #include "system_calls.h"
 
 namespace dlrm::test {
@@ -49,12 +49,7 @@ class FileSystems : public ::testing::Test {
   std::string record() const { return folder_ + "/.dlrm-train.lock"; }
   /// The error of locking the folder, if there is one.
   std::string error_of_locking() const {
-    try {
-      const FolderLock lock(folder_, kAtOnce);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { const FolderLock lock(folder_, kAtOnce); });
   }
   /// The record of a process of this machine, in which `pattern` is replaced by `by`.
   void write_own_record(const std::string& pattern, const std::string& by) const {

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 
 #include <gmock/gmock.h>
 #include <linux/filter.h>
@@ -16,6 +15,8 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/replace_file.h"
+
+#include "error_of.h"
 
 namespace dlrm {
 namespace {
@@ -93,30 +94,21 @@ TEST_F(FileTest, ManyBytesOfAnotherFileSystemAreCopied) {
 TEST_F(FileTest, AFolderThatHasNothingToSyncIsNoError) {
   EXPECT_NO_THROW(sync_folder("/proc"));
   EXPECT_NO_THROW(sync_folder(path("")));
-  const auto error_of = [](const std::function<void()>& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure);
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(error_of([&] { sync_folder(path("none")); }),
+  EXPECT_EQ(run_error_of([&] { sync_folder(path("none")); }),
             path("none") + ": cannot open: No such file or directory");
-  EXPECT_EQ(error_of([&] { File(path("none/a"), File::Mode::kCreate); }),
+  EXPECT_EQ(run_error_of([&] { File(path("none/a"), File::Mode::kCreate); }),
             path("none/a") + ": cannot create: No such file or directory");
-  EXPECT_EQ(error_of([&] { File(path("none"), File::Mode::kReadWrite); }),
+  EXPECT_EQ(run_error_of([&] { File(path("none"), File::Mode::kReadWrite); }),
             path("none") + ": cannot open: No such file or directory");
-  EXPECT_EQ(error_of([&] { exchange_or_rename(path("none"), path("other")); }),
+  EXPECT_EQ(run_error_of([&] { exchange_or_rename(path("none"), path("other")); }),
             path("none") + ": cannot rename: No such file or directory");
   write_file(path("a"), "12345");
   char more[5];
-  EXPECT_EQ(error_of([&] { File(path("a"), File::Mode::kRead).read(more, 4, 2); }),
+  EXPECT_EQ(run_error_of([&] { File(path("a"), File::Mode::kRead).read(more, 4, 2); }),
             path("a") + ": ends at byte 5, too short");
-  EXPECT_EQ(error_of([&] { File(path("a"), File::Mode::kRead).write("1", 1, 0); }),
+  EXPECT_EQ(run_error_of([&] { File(path("a"), File::Mode::kRead).write("1", 1, 0); }),
             path("a") + ": cannot write: Bad file descriptor");
-  EXPECT_EQ(error_of([&] { File(path(""), File::Mode::kRead).read(more, 1, 0); }),
+  EXPECT_EQ(run_error_of([&] { File(path(""), File::Mode::kRead).read(more, 1, 0); }),
             path("") + ": cannot read: Is a directory");
 }
 
@@ -125,13 +117,7 @@ TEST_F(FileTest, ATextIsReadUpToALengthAndFromRegularFilesAlone) {
   EXPECT_EQ(read_text(path("a"), 5), "12345");
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   const auto error_of = [&](const std::string& name, size_t most) -> std::string {
-    try {
-      read_text(name, most);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUsage);
-      return error.what();
-    }
-    return "";
+    return usage_error_of([&] { read_text(name, most); });
   };
   EXPECT_THAT(error_of(path("a"), 4), HasSubstr("a: is longer than 4 bytes"));
   EXPECT_THAT(error_of(path("none"), 4), HasSubstr("none: cannot be read: No such file"));
@@ -156,13 +142,8 @@ TEST_F(FileTest, ATextOfManyBlocksIsReadWhole) {
 TEST_F(FileTest, AFileIsNoFolder) {
   write_file(path("a"), "12345");
   for (const std::string name : {"a", "a/b"}) {
-    try {
-      make_folders(path(name));
-      ADD_FAILURE() << name;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure);
-      EXPECT_THAT(error.what(), HasSubstr(path(name) + ": cannot create this folder: Not a dir"));
-    }
+    EXPECT_THAT(run_error_of([&] { make_folders(path(name)); }),
+                HasSubstr(path(name) + ": cannot create this folder: Not a dir"));
   }
   make_folders(path("c/d"));
   make_folders(path("c/d"));

@@ -15,6 +15,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/replace_file.h"
 
+#include "error_of.h"
+
 namespace dlrm {
 namespace {
 
@@ -135,17 +137,13 @@ TEST_F(PartialFiles, ASignalThatWasIgnoredStaysIgnored) {
 }
 
 TEST_F(PartialFiles, AFolderThatTakesThePlaceOfTheTargetIsNamed) {
-  try {
+  const std::string error = error_of([&] {
     PartialFile partial(path("target"));
     File file(partial.name(), File::Mode::kCreate);
     fs::create_directories(path("target/full"));
     partial.publish(file);
-    ADD_FAILURE() << "it was published";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(": cannot rename to " + path("target") + ":"),
-              std::string::npos)
-        << error.what();
-  }
+  });
+  EXPECT_NE(error.find(": cannot rename to " + path("target") + ":"), std::string::npos) << error;
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 

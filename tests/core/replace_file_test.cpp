@@ -13,6 +13,8 @@
 
 #include "dlrm/core/error.h"
 
+#include "error_of.h"
+
 namespace dlrm {
 namespace {
 
@@ -104,13 +106,7 @@ TEST_F(WriteText, WritesToAPipeInPlaceAndReplacesAFile) {
 
 TEST_F(WriteText, AFullDeviceAndAFolderAreNamed) {
   const auto error_of = [](const std::string& path, const std::string& text) -> std::string {
-    try {
-      write_text(path, text);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure);
-      return error.what();
-    }
-    return "none";
+    return run_error_of([&] { write_text(path, text); });
   };
   const std::string path = folder_ / "full";
   fs::create_symlink("/dev/full", path);
@@ -119,7 +115,7 @@ TEST_F(WriteText, AFullDeviceAndAFolderAreNamed) {
     EXPECT_EQ(error_of(path, std::string(bytes, 'x')),
               path + ": cannot write: No space left on device");
   }
-  EXPECT_EQ(error_of(path, ""), "none");
+  EXPECT_EQ(error_of(path, ""), "");
   EXPECT_EQ(error_of(folder_, "x"), folder_.string() + ": cannot open: Is a directory");
 }
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <optional>
 #include <random>
 #include <set>
 #include <tuple>
@@ -95,12 +94,8 @@ TEST_F(BadValues, OfEachColumnNameTheirRecordOnTheRankThatReadsIt) {
     const auto errors = [&] {
       std::vector<std::string> errors;
       for (const auto& source : ranks) {
-        try {
-          source->load(0, batch);
-        } catch (const Error& error) {
-          EXPECT_EQ(error.code(), ExitCode::kUsage);
-          errors.push_back(error.what());
-        }
+        const std::string error = usage_error_of([&] { source->load(0, batch); });
+        if (!error.empty()) errors.push_back(error);
       }
       return errors;
     };
@@ -157,21 +152,22 @@ TEST_F(BadValues, EveryFiniteNumberIsGoodAndNoOther) {
     float value = 0;
     std::memcpy(&value, &bits, 4);
     exchange("/dense", 30, 1, bits);
-    EXPECT_EQ(error_of([&] { source->load(0, batch); }),
+    EXPECT_EQ(usage_error_of([&] { source->load(0, batch); }),
               record(30) + fmt::format(", column 1 of /dense: {} is not a finite number", value));
     exchange("/dense", 30, 1, 0.0f);
     exchange("/weight", 30, 0, bits);
     EXPECT_EQ(
-        error_of([&] { source->load(0, batch); }),
+        usage_error_of([&] { source->load(0, batch); }),
         record(30) + fmt::format(": weight {}; a weight is a finite number of at least 0", value));
     exchange("/weight", 30, 0, 0.0f);
   }
   exchange("/weight", 30, 0, -tiny);
-  EXPECT_NE(error_of([&] { source->load(0, batch); }).find("weight -1e-45"), std::string::npos);
+  EXPECT_NE(usage_error_of([&] { source->load(0, batch); }).find("weight -1e-45"),
+            std::string::npos);
   exchange("/weight", 30, 0, 0.0f);
   for (const float label : {-0.5f, -tiny, std::nextafter(1.0f, 2.0f), NAN}) {
     exchange("/label", 30, 0, label);
-    EXPECT_EQ(error_of([&] { source->load(0, batch); }),
+    EXPECT_EQ(usage_error_of([&] { source->load(0, batch); }),
               record(30) + fmt::format(": label {}; labels are 0, 1 or between", label));
   }
 }

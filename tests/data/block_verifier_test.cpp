@@ -60,10 +60,10 @@ TEST(BlockVerifier, EachFileHasItsOwnBlocks) {
     damage(paths[0], "/dense", 9 * 8);
     load();
     damage(paths[2], "/dense", (kChecksumSamples + 9) * 8);
-    EXPECT_EQ(error_of(load), text(2, kChecksumSamples, kChecksumSamples + 9));
+    EXPECT_EQ(usage_error_of(load), text(2, kChecksumSamples, kChecksumSamples + 9));
     damage(paths[2], "/dense", (kChecksumSamples + 9) * 8);
     damage(paths[1], "/dense", 11 * 8);
-    EXPECT_EQ(error_of(load), text(1, 0, 11));
+    EXPECT_EQ(usage_error_of(load), text(1, 0, 11));
     damage(paths[1], "/dense", 11 * 8);
     damage(paths[0], "/dense", 9 * 8);
     load();

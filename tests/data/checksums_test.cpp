@@ -83,7 +83,7 @@ TEST_F(DatasetChecksums, AChangedBitOfAnyColumnNamesFileColumnAndSamples) {
     const int64_t at = sample_bytes * (kChecksumSamples + 5000);
     damage(column, at);
     for (const bool shuffle : {false, true}) {
-      EXPECT_THAT(error_of([&] { load_all(config(shuffle)); }),
+      EXPECT_THAT(usage_error_of([&] { load_all(config(shuffle)); }),
                   AllOf(HasSubstr(path_), HasSubstr(std::string(name) + " is damaged"),
                         HasSubstr("samples 16384 to 32767")));
     }
@@ -95,14 +95,15 @@ TEST_F(DatasetChecksums, AChangedBitOfAnyColumnNamesFileColumnAndSamples) {
 TEST_F(DatasetChecksums, EveryRankFindsDamageInTheBlocksThatItReads) {
   damage(DatasetFile(path_).dense(), 7);
   for (const int rank : {0, 1, 2}) {
-    EXPECT_THAT(error_of([&] { load_all(config(true), rank, 3); }),
+    EXPECT_THAT(usage_error_of([&] { load_all(config(true), rank, 3); }),
                 AllOf(HasSubstr("/dense"), HasSubstr("samples 0 to 16383")));
   }
 }
 
 TEST_F(DatasetChecksums, TheLastBlockMayBeShort) {
   damage(DatasetFile(path_).labels(), data_.samples - 1);
-  EXPECT_THAT(error_of([&] { load_all(config(false)); }), HasSubstr("samples 32768 to 33267"));
+  EXPECT_THAT(usage_error_of([&] { load_all(config(false)); }),
+              HasSubstr("samples 32768 to 33267"));
 }
 
 TEST_F(DatasetChecksums, OfColumnsThatTheConfigDoesNotUseAreNotCompared) {
@@ -124,7 +125,7 @@ TEST_F(DatasetChecksums, ADamagedBlockIsFoundEachTimeItIsRead) {
   const auto source = make_batch_source(config(false), Split::kTrain, 0, 1);
   Batch batch;
   for (int round = 0; round < 3; ++round) {
-    EXPECT_THAT(error_of([&] { source->load(0, batch); }), HasSubstr("/dense is damaged"));
+    EXPECT_THAT(usage_error_of([&] { source->load(0, batch); }), HasSubstr("/dense is damaged"));
   }
 }
 
@@ -135,8 +136,8 @@ TEST_F(DatasetChecksums, TheOffsetAtTheEndOfABlockBelongsToBothBlocks) {
   for (size_t f = 0; f < file.features().size(); ++f) {
     if (file.features()[f].name == "bags") bags.push_back(f);
   }
-  EXPECT_THAT(error_of([&] { file.verify(0, bags); }), HasSubstr("offsets is damaged"));
-  EXPECT_THAT(error_of([&] { file.verify(1, bags); }), HasSubstr("offsets is damaged"));
+  EXPECT_THAT(usage_error_of([&] { file.verify(0, bags); }), HasSubstr("offsets is damaged"));
+  EXPECT_THAT(usage_error_of([&] { file.verify(1, bags); }), HasSubstr("offsets is damaged"));
   EXPECT_NO_THROW(file.verify(2, bags));
 }
 
@@ -198,7 +199,7 @@ TEST_F(DatasetChecksums, OffsetsThatLieOutsideAtABlocksEndAreDamage) {
       write(bags.offset_sums + block * 4, &sum, 4);
     }
     for (int64_t block = 0; block < 2; ++block) {
-      EXPECT_THAT(error_of([&] { file.verify(block, std::vector<size_t>{number}); }),
+      EXPECT_THAT(usage_error_of([&] { file.verify(block, std::vector<size_t>{number}); }),
                   HasSubstr(": /sparse/bags/offsets is damaged in samples "));
     }
   }

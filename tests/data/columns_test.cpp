@@ -67,7 +67,7 @@ TEST(Columns, EndWithTheFileAtTheLatest) {
       EXPECT_NO_THROW(open());
       for (const int64_t offset : {kSize - place.bytes + 1, kSize + 1, int64_t{-1}}) {
         *place.offset = offset;
-        EXPECT_EQ(error_of(open), beyond);
+        EXPECT_EQ(usage_error_of(open), beyond);
       }
       *place.offset = 0;
     }
@@ -89,7 +89,7 @@ TEST(Columns, OffsetsGoFromZeroToTheNumberOfIds) {
       if (first == 0 && last == 7) {
         EXPECT_NO_THROW(open());
       } else {
-        EXPECT_EQ(error_of(open),
+        EXPECT_EQ(usage_error_of(open),
                   fmt::format("{}: /sparse/bags/offsets goes from {} to {}; it must "
                               "go from 0 to the number of ids, 7",
                               path, first, last));

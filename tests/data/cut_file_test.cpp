@@ -35,14 +35,9 @@ class CutFile : public ::testing::Test {
   /// The text of the run_error that loading one of the epoch's batches ends with.
   static std::string failure(const BatchSource& source) {
     Batch batch;
-    try {
+    return run_error_of([&] {
       for (int64_t t = 0; t < source.plan().batches_per_epoch(); ++t) source.load(t, batch);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "no error";
-    return {};
+    });
   }
 
   TemporaryFolder folder_;
@@ -147,14 +142,9 @@ TEST_F(CutFile, OfSeveralFilesOnlyTheOneThatIsCutIsLost) {
   source->load(8, batch);  // of b.h5, so that it was read before
   std::filesystem::resize_file(folder_ / "b.h5", static_cast<uintmax_t>(whole - 1));
   for (int64_t t = 0; t < 8; ++t) source->load(t, batch);
-  try {
-    source->load(8, batch);
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kFailure);
-    EXPECT_EQ(error.what(), fmt::format("{}: was cut short from {} to {} bytes while it was read",
-                                        folder_ / "b.h5", whole, whole - 1));
-  }
+  EXPECT_EQ(run_error_of([&] { source->load(8, batch); }),
+            fmt::format("{}: was cut short from {} to {} bytes while it was read", folder_ / "b.h5",
+                        whole, whole - 1));
 }
 
 TEST_F(CutFile, LostPagesAreToldAlsoIfAnotherFileHasItsName) {
@@ -166,28 +156,17 @@ TEST_F(CutFile, LostPagesAreToldAlsoIfAnotherFileHasItsName) {
   EXPECT_EQ(*reinterpret_cast<const volatile char*>(last), 0);
   std::filesystem::rename(folder_ / "b.h5", path_);
   EXPECT_THROW(file.check_pages(), Error);
-  try {
-    file.check_whole();
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kFailure);
-    EXPECT_EQ(error.what(),
-              path_ + ": a part of it can no longer be read: it was cut short, or its disk fails");
-  }
+  EXPECT_EQ(run_error_of([&] { file.check_whole(); }),
+            path_ + ": a part of it can no longer be read: it was cut short, or its disk fails");
 }
 
 TEST_F(CutFile, OffsetsOfAFileThatIsCutWhileItIsOpenedAreNotBlamed) {
   auto mapped = std::make_unique<MappedFile>(path_);
   const auto structure = read_structures({path_}).front();
   std::filesystem::resize_file(path_, 0);
-  try {
-    const DatasetFile file(std::move(mapped), structure);
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kFailure);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr(path_ + ": was cut short from "),
-                                    HasSubstr(" to 0 bytes while it was read")));
-  }
+  EXPECT_THAT(run_error_of([&] { const DatasetFile file(std::move(mapped), structure); }),
+              AllOf(HasSubstr(path_ + ": was cut short from "),
+                    HasSubstr(" to 0 bytes while it was read")));
 }
 
 }  // namespace

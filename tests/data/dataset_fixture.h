@@ -15,6 +15,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/data/dataset_writer.h"
 
+#include "error_of.h"
+
 namespace dlrm {
 
 /// A folder that is removed with the object.
@@ -134,19 +136,6 @@ struct SmallDataset {
 inline std::string bytes_of_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-/// The text of the dlrm::Error that `body` throws. If it throws none, fails the test and returns
-/// "".
-inline std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
 }
 
 }  // namespace dlrm

@@ -195,7 +195,7 @@ TEST(DatasetWriter, NamesThatWouldBePathsAreRefused) {
   for (const std::string name : {"", ".", "/", "a/b", "/a", "a/"}) {
     DatasetLayout layout;
     layout.features = {{"good", 1, 5, IdType::kInt32}, {name, 1, 5, IdType::kInt32}};
-    EXPECT_EQ(error_of([&] { DatasetWriter(path, layout); }),
+    EXPECT_EQ(usage_error_of([&] { DatasetWriter(path, layout); }),
               fmt::format("{}: a feature cannot be named '{}' in a dataset", path, name));
   }
   for (const std::string name : {"..", ".a", "a.", " ", "a b"}) {
@@ -210,7 +210,7 @@ TEST(DatasetWriter, AFileThatCannotBeMadeIsNamed) {
   DatasetLayout layout;
   for (const int64_t samples : {-1, 0}) {
     layout.samples = samples;
-    EXPECT_EQ(error_of([&] { DatasetWriter("/nowhere/a.h5", layout); }),
+    EXPECT_EQ(usage_error_of([&] { DatasetWriter("/nowhere/a.h5", layout); }),
               "/nowhere/a.h5: cannot create: No such file or directory");
   }
   // Spools have no names, so their folder may go.
@@ -220,7 +220,7 @@ TEST(DatasetWriter, AFileThatCannotBeMadeIsNamed) {
   DatasetWriter writer(folder / "gone/a.h5", data.layout());
   data.append(writer, 0, 10);
   std::filesystem::remove_all(folder / "gone");
-  EXPECT_EQ(error_of([&] { writer.finish(); }),
+  EXPECT_EQ(usage_error_of([&] { writer.finish(); }),
             folder / "gone/a.h5" + ": cannot create: No such file or directory");
 }
 

@@ -21,7 +21,7 @@ TEST(Hdf5Source, RefusalsAreOneLine) {
   const auto error = [&](const std::function<void(RunConfig&)>& change) {
     RunConfig config = data.config(folder / "a.h5", 4);
     change(config);
-    return error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); });
+    return usage_error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); });
   };
   const std::string path = folder / "a.h5";
   EXPECT_EQ(error([](auto& c) { c.model.tables[2].features[0].name = "threee"; }),
@@ -73,7 +73,7 @@ TEST(Hdf5Source, OffsetsThatFallOrLieOutsideNameTheRecord) {
     config.data.shuffle = false;
     Batch batch;
     const auto source = make_batch_source(config, Split::kTrain, 0, 1);
-    return error_of([&] { source->load(t, batch); }).substr((folder / "a.h5").size());
+    return usage_error_of([&] { source->load(t, batch); }).substr((folder / "a.h5").size());
   };
   const auto text = [](int record, int from, int to) {
     return fmt::format(
@@ -132,7 +132,7 @@ TEST(Hdf5Source, ALabelOfOneByteIsZeroOrOneToo) {
   bytes.put(2);
   bytes.close();
   Batch batch;
-  EXPECT_EQ(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1)->load(0, batch); }),
+  EXPECT_EQ(usage_error_of([&] { make_batch_source(config, Split::kTrain, 0, 1)->load(0, batch); }),
             path + ": record 9 (counted from 0): label 2; labels are 0, 1 or between");
 }
 
@@ -151,7 +151,7 @@ TEST(Hdf5Source, IdsAreBelowTheMostRowsOfAnyFile) {
   source->load(1, batch);
   EXPECT_EQ(batch.ids[static_cast<size_t>(batch.offsets[15]) + 14], 14);
   config.model.tables[1].rows = 49;
-  EXPECT_EQ(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); }),
+  EXPECT_EQ(usage_error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); }),
             folder / "b.h5" + ": feature one has 50 rows, table one of the config only 49");
 }
 

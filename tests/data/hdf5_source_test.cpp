@@ -164,7 +164,7 @@ TEST(Hdf5Source, FilesOfAFolderHaveTheSameColumns) {
     const TemporaryFolder folder;
     DatasetWriter(folder / "a.h5", first).finish();
     DatasetWriter(folder / "b.h5", other).finish();
-    EXPECT_EQ(error_of([&] { Dataset(folder.path()); }),
+    EXPECT_EQ(usage_error_of([&] { Dataset(folder.path()); }),
               fmt::format("{} and {} do not belong together: {} differs", folder / "a.h5",
                           folder / "b.h5", what));
   }
@@ -257,7 +257,7 @@ TEST(Hdf5Source, AListIsTheSequenceOfItsFilesAndFolders) {
   EXPECT_EQ(check_and_list(data, batch), (std::vector<int64_t>{9, 10, 11, 0, 1, 2}));
   EXPECT_EQ(test->describe(), folder / "c.h5" + ", " + folder / "z.h5" + ": 6 samples in 2 files");
   config.data.train.push_back(folder / "absent.h5");
-  EXPECT_EQ(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); }),
+  EXPECT_EQ(usage_error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); }),
             folder / "absent.h5" + ": cannot open the dataset: No such file or directory");
 }
 

@@ -132,13 +132,13 @@ TEST_F(IdWeights, AFileWithoutThemIsRefusedIfTheConfigAsksForThem) {
   data_.id_weights = false;
   data_.write(folder_ / "plain.h5");
   data_.id_weights = true;
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(usage_error_of([&] {
               make_batch_source(data_.config(folder_ / "plain.h5", 16), Split::kTrain, 0, 1);
             }),
             folder_ / "plain.h5" +
                 ": feature bags has no weights (/sparse/bags/weights), the config asks for them");
   std::filesystem::rename(folder_ / "plain.h5", folder_ / "data/c.h5");
-  EXPECT_EQ(error_of([&] { Dataset(folder_ / "data"); }),
+  EXPECT_EQ(usage_error_of([&] { Dataset(folder_ / "data"); }),
             folder_ / "data/a.h5" + " and " + folder_ / "data/c.h5" +
                 " do not belong together: only " + folder_ / "data/a.h5" +
                 " has /sparse/bags/weights");
@@ -158,9 +158,9 @@ TEST_F(IdWeights, OneThatIsNotFiniteIsNamedWithItsRecord) {
   config.data.shuffle = false;
   Batch batch;
   const auto load = [&] { make_batch_source(config, Split::kTrain, 0, 1)->load(0, batch); };
-  EXPECT_NE(error_of(load).find("/weights is damaged in samples 0 to 19"), std::string::npos);
+  EXPECT_NE(usage_error_of(load).find("/weights is damaged in samples 0 to 19"), std::string::npos);
   config.data.verify = false;
-  EXPECT_EQ(error_of(load),
+  EXPECT_EQ(usage_error_of(load),
             path +
                 ": record 4 (counted from 0), feature three: weight inf of an id is not a finite "
                 "number");
@@ -175,7 +175,7 @@ TEST_F(IdWeights, AnotherNumberOfThemThanOfIdsIsRefused) {
     file.create_dataset("/sparse/three/weights", hdf5::Type::kFloat32, {data_.samples * 3 - 1});
     file.close();
   }
-  EXPECT_EQ(error_of([&] { DatasetFile file(path); }),
+  EXPECT_EQ(usage_error_of([&] { DatasetFile file(path); }),
             path + ": /sparse/three/weights has 158 elements, one for each of 159 ids is needed");
 }
 

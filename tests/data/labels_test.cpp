@@ -106,7 +106,7 @@ TEST(SeveralLabels, MustBeAsManyAsTheTasks) {
   write_labels(two, 5, 2);
   write_labels(one, 5, 1);
   const auto error = [](const RunConfig& config) {
-    return error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); });
+    return usage_error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); });
   };
   EXPECT_EQ(error(config_for(two, {})),
             two +
@@ -128,7 +128,7 @@ TEST(SeveralLabels, OutsideZeroToOneAreErrorsThatNameTheTask) {
   write_labels(path, 10, 2, [](int64_t s, int64_t l) { return s == 7 && l == 1 ? 2.0f : 0.0f; });
   const auto source = make_batch_source(config_for(path, {"click", "buy"}), Split::kTrain, 0, 1);
   Batch batch;
-  EXPECT_EQ(error_of([&] { source->load(0, batch); }),
+  EXPECT_EQ(usage_error_of([&] { source->load(0, batch); }),
             path +
                 ": record 7 (counted from 0): label 2 of task buy; labels are 0, 1 or between, "
                 "or NaN if missing");
@@ -140,7 +140,7 @@ TEST(OneLabel, MustNotBeMissing) {
   write_labels(path, 10, 1, [](int64_t s, int64_t) { return s == 3 ? kMissing : 0.0f; });
   const auto source = make_batch_source(config_for(path, {}), Split::kTrain, 0, 1);
   Batch batch;
-  EXPECT_EQ(error_of([&] { source->load(0, batch); }),
+  EXPECT_EQ(usage_error_of([&] { source->load(0, batch); }),
             path + ": record 3 (counted from 0): label nan; labels are 0, 1 or between");
 }
 

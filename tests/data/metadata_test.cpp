@@ -62,7 +62,7 @@ class ReadMetadata : public ::testing::Test {
     return StructureReader(path_).read();
   }
   void expect(const std::string& text, const std::function<void(Metadata&)>& change) const {
-    EXPECT_EQ(error_of([&] { read(change); }), path_ + ": " + text);
+    EXPECT_EQ(usage_error_of([&] { read(change); }), path_ + ": " + text);
   }
 
   TemporaryFolder folder_;
@@ -186,7 +186,8 @@ TEST_F(ReadMetadata, AColumnWithoutAPlaceIsNamed) {
   H5Dclose(H5Dcreate2(file, "/label", H5T_STD_U8LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   H5Sclose(space);
   H5Fclose(file);
-  EXPECT_EQ(error_of([&] { StructureReader(path_).read(); }), path_ + ": /label was never written");
+  EXPECT_EQ(usage_error_of([&] { StructureReader(path_).read(); }),
+            path_ + ": /label was never written");
 }
 
 }  // namespace

@@ -34,13 +34,7 @@ std::string text_of(const fs::path& path) {
 
 /// The error of reading a pipe, which HDF5 cannot.
 std::string error_of_pipe(const std::string& path) {
-  try {
-    read_structures({path});
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kFailure);
-    return error.what();
-  }
-  return "none";
+  return run_error_of([&] { read_structures({path}); });
 }
 
 const std::string kIllegalSeek = ": HDF5 cannot read the file: file read failed: Illegal seek";
@@ -130,7 +124,7 @@ TEST(StructureProcess, TheSignalThatEndsItIsTold) {
   const std::string pipe = folder / "pipe.h5";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   std::string error;
-  std::thread parent([&] { error = error_of([&] { read_structures({pipe}); }); });
+  std::thread parent([&] { error = usage_error_of([&] { read_structures({pipe}); }); });
   const fs::path process = reader_of(pipe);
   ASSERT_FALSE(process.empty());
   kill(std::stoi(process.filename().string()), SIGKILL);
@@ -150,7 +144,7 @@ TEST(StructureProcess, LeavesNoOpenFiles) {
   const auto before = files();
   for (int i = 0; i < 5; ++i) {
     read_structures({folder / "a.h5", folder / "a.h5"});
-    error_of([&] { read_structures({folder / "none.h5"}); });
+    usage_error_of([&] { read_structures({folder / "none.h5"}); });
   }
   EXPECT_EQ(files(), before);
 }
@@ -160,7 +154,7 @@ TEST(StructureProcess, TheErrorOfTheFirstBadFileIsTold) {
   SmallDataset().write(folder / "a.h5");
   std::ofstream(folder / "b.h5") << "text";
   std::ofstream(folder / "c.h5") << "text";
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(usage_error_of([&] {
               read_structures({folder / "a.h5", folder / "b.h5", folder / "c.h5"});
             }),
             folder / "b.h5" + ": not an HDF5 file, or a damaged one");

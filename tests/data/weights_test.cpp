@@ -77,11 +77,11 @@ TEST_F(WeightedDataset, AReplayedBatchKeepsItsWeights) {
 TEST_F(WeightedDataset, AllFilesOfADatasetHaveWeightsOrNone) {
   data_.weighted = false;
   data_.write(folder_ / "data/c.h5");
-  EXPECT_EQ(error_of([&] { make_batch_source(config(), Split::kTrain, 0, 1); }),
+  EXPECT_EQ(usage_error_of([&] { make_batch_source(config(), Split::kTrain, 0, 1); }),
             folder_ / "data/a.h5" + " and " + folder_ / "data/c.h5" +
                 " do not belong together: only " + folder_ / "data/a.h5" + " has /weight");
   std::filesystem::rename(folder_ / "data/c.h5", folder_ / "data/0.h5");
-  EXPECT_EQ(error_of([&] { Dataset(folder_ / "data"); }),
+  EXPECT_EQ(usage_error_of([&] { Dataset(folder_ / "data"); }),
             folder_ / "data/0.h5" + " and " + folder_ / "data/a.h5" +
                 " do not belong together: only " + folder_ / "data/a.h5" + " has /weight");
   std::filesystem::remove(folder_ / "data/0.h5");

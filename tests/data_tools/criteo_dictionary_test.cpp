@@ -84,7 +84,7 @@ TEST_F(CriteoDictionary, AMissingCategoryIsNotTheValueZero) {
 TEST_F(CriteoDictionary, AFailedRunDoesNotChangeTheDictionary) {
   convert(with_dictionary(log("a.tsv", {"0b"}), "a.h5"));
   write("bad.tsv", "0\tnonsense\n");
-  error_of(with_dictionary("bad.tsv", "bad.h5"));
+  conversion_error(with_dictionary("bad.tsv", "bad.h5"));
   EXPECT_THAT(read_dictionary_file(path("d.h5"), {"C1"})[0].values, ElementsAre(0xb));
 }
 
@@ -101,9 +101,11 @@ TEST_F(CriteoDictionary, TheSameLogGivesTheSameFile) {
 TEST_F(CriteoDictionary, AnotherKindOfFileIsNamed) {
   log("a.tsv", {"0b"});
   write("d.h5", "not HDF5");
-  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not an HDF5 file"));
+  EXPECT_THAT(conversion_error(with_dictionary("a.tsv", "out.h5")),
+              HasSubstr("d.h5: not an HDF5 file"));
   convert(options({"a.tsv"}, "d.h5"));
-  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not a dictionary"));
+  EXPECT_THAT(conversion_error(with_dictionary("a.tsv", "out.h5")),
+              HasSubstr("d.h5: not a dictionary"));
   EXPECT_THAT([&] { read_dictionary_file(path("."), {"C1"}); },
               ThrowsMessage<Error>(path(".") + ": not an HDF5 file; expected a dictionary"));
 }
@@ -120,14 +122,15 @@ TEST_F(CriteoDictionary, AValueTwiceIsRefused) {
   for (size_t f = 0; f < 26; ++f) features.push_back({criteo_feature_name(f), {7, 8}, 0});
   features[4].values = {9, 9};
   write_dictionary_file(path("d.h5"), features);
-  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")),
+  EXPECT_THAT(conversion_error(with_dictionary("a.tsv", "out.h5")),
               HasSubstr("C5 holds the value 00000009 twice"));
 }
 
 TEST_F(CriteoDictionary, AMissingFeatureIsRefused) {
   log("a.tsv", {"0b"});
   write_dictionary_file(path("d.h5"), {{"C1", {7}, 0}});
-  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("there is no /C2/values"));
+  EXPECT_THAT(conversion_error(with_dictionary("a.tsv", "out.h5")),
+              HasSubstr("there is no /C2/values"));
 }
 
 TEST_F(CriteoDictionary, AMissingIdOutOfRangeIsRefused) {
@@ -136,7 +139,8 @@ TEST_F(CriteoDictionary, AMissingIdOutOfRangeIsRefused) {
     std::vector<FeatureVocabulary> features;
     for (size_t f = 0; f < 26; ++f) features.push_back({criteo_feature_name(f), {7}, missing});
     write_dictionary_file(path("d.h5"), features);
-    EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("missing_id from 0 to 1"));
+    EXPECT_THAT(conversion_error(with_dictionary("a.tsv", "out.h5")),
+                HasSubstr("missing_id from 0 to 1"));
   }
 }
 
@@ -161,7 +165,7 @@ TEST_F(CriteoDictionary, AnotherVersionOrFirstIdIsRefused) {
     hdf5::File file = hdf5::File::open(path("d.h5"), hdf5::File::Access::kReadWrite);
     file.set_integer(name, 2);
     file.close();
-    EXPECT_EQ(error_of(with_dictionary("a.tsv", "out.h5")),
+    EXPECT_EQ(conversion_error(with_dictionary("a.tsv", "out.h5")),
               path("d.h5") + ": expected version 1 and first_id 1");
     std::filesystem::remove(path("d.h5"));
   }
@@ -181,7 +185,7 @@ TEST_F(CriteoDictionary, ValuesThatAreNotWrittenOrOfAnotherTypeOrShapeAreRefused
         "f.attrs['first_id'] = 1; v = f.create_dataset('C1/values', " +
         values + "); v.attrs['missing_id'] = 0";
     ASSERT_EQ(std::system(("/usr/bin/python3 -c \"" + script + "\"").c_str()), 0);
-    EXPECT_EQ(error_of(with_dictionary("a.tsv", "out.h5")), path("d.h5") + error);
+    EXPECT_EQ(conversion_error(with_dictionary("a.tsv", "out.h5")), path("d.h5") + error);
   }
 }
 

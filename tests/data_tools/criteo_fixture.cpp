@@ -8,8 +8,9 @@
 #include <isa-l/igzip_lib.h>
 #include <stdlib.h>
 
-#include "dlrm/core/error.h"
 #include "dlrm/data/dataset_file.h"
+
+#include "error_of.h"
 
 namespace dlrm {
 
@@ -117,17 +118,11 @@ CriteoOptions InFolder::options(const std::vector<std::string>& inputs,
   return options;
 }
 
-std::string InFolder::error_of(const CriteoOptions& options) const {
+std::string InFolder::conversion_error(const CriteoOptions& options) const {
   const std::vector<std::string> before = files();
-  try {
-    convert(options);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    EXPECT_EQ(files(), before);
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
+  const std::string error = usage_error_of([&] { convert(options); });
+  EXPECT_EQ(files(), before);
+  return error;
 }
 
 std::vector<std::string> InFolder::files() const {

@@ -49,7 +49,7 @@ class InFolder : public ::testing::Test {
   /// Options that convert `inputs` to `output`.
   CriteoOptions options(const std::vector<std::string>& inputs, const std::string& output) const;
   /// The text of the Error of a conversion. Also checks that no output remains.
-  std::string error_of(const CriteoOptions& options) const;
+  std::string conversion_error(const CriteoOptions& options) const;
   std::vector<std::string> files() const;
 
  private:

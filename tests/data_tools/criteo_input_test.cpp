@@ -84,7 +84,7 @@ TEST_F(CriteoInput, TruncatedGzipIsNamed) {
   for (const size_t left : {size_t{3}, size_t{15}, whole.size() / 2, whole.size() - 9,
                             whole.size() - 8, whole.size() - 1}) {
     write("cut.tsv.gz", whole.substr(0, left));
-    EXPECT_THAT(error_of(options({"cut.tsv.gz"}, "out.h5")),
+    EXPECT_THAT(conversion_error(options({"cut.tsv.gz"}, "out.h5")),
                 HasSubstr("cut.tsv.gz: gzip file is cut off"))
         << left;
   }
@@ -96,13 +96,13 @@ TEST_F(CriteoInput, DamagedGzipIsNamed) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
     write("bad.tsv.gz", damaged);
-    EXPECT_THAT(error_of(options({"bad.tsv.gz"}, "out.h5")), HasSubstr("bad.tsv.gz")) << at;
+    EXPECT_THAT(conversion_error(options({"bad.tsv.gz"}, "out.h5")), HasSubstr("bad.tsv.gz")) << at;
   }
   const auto error_with = [&](size_t at, char byte) {
     std::string damaged = whole;
     damaged[at] = byte;
     write("bad.tsv.gz", damaged);
-    return error_of(options({"bad.tsv.gz"}, "out.h5"));
+    return conversion_error(options({"bad.tsv.gz"}, "out.h5"));
   };
   const std::string gzip = path("bad.tsv.gz") + ": damaged gzip file: ";
   EXPECT_EQ(error_with(whole.size() - 6, static_cast<char>(whole[whole.size() - 6] ^ 1)),
@@ -110,9 +110,10 @@ TEST_F(CriteoInput, DamagedGzipIsNamed) {
   EXPECT_EQ(error_with(2, 7), gzip + "unknown compression method");
   EXPECT_EQ(error_with(10, 7), gzip + "invalid compressed data");  // a block of no type
   write("padded.tsv.gz", whole + std::string(10, '\0') + whole);
-  EXPECT_THAT(error_of(options({"padded.tsv.gz"}, "out.h5")), HasSubstr("that are not gzip"));
+  EXPECT_THAT(conversion_error(options({"padded.tsv.gz"}, "out.h5")),
+              HasSubstr("that are not gzip"));
   write("tail.tsv.gz", whole + "something");
-  EXPECT_THAT(error_of(options({"tail.tsv.gz"}, "out.h5")), HasSubstr("not gzip"));
+  EXPECT_THAT(conversion_error(options({"tail.tsv.gz"}, "out.h5")), HasSubstr("not gzip"));
 }
 
 class MalformedLine : public InFolder {
@@ -123,7 +124,7 @@ class MalformedLine : public InFolder {
     const std::vector<LogLine> lines = generated_lines(count, 7);
     for (size_t i = 0; i < count; ++i) text += (i + 1 == bad ? line : lines[i].text()) + "\n";
     write("in.tsv", text);
-    return error_of(options({"in.tsv"}, "out.h5"));
+    return conversion_error(options({"in.tsv"}, "out.h5"));
   }
 };
 
@@ -179,7 +180,7 @@ TEST_F(MalformedLine, TheErrorCountsLinesOfTheSecondFile) {
   write("b.tsv", text_of(lines));
   CriteoOptions o = options({"a.tsv", "b.tsv"}, "out.h5");
   for (o.threads = 1; o.threads < 4; ++o.threads) {
-    EXPECT_THAT(error_of(o), HasSubstr("b.tsv:23457: label '7'"));
+    EXPECT_THAT(conversion_error(o), HasSubstr("b.tsv:23457: label '7'"));
   }
 }
 
@@ -206,15 +207,16 @@ TEST_F(MalformedLine, AnInputOfMalformedLinesOnlyIsAnError) {
   write("in.tsv", "nonsense\nmore of it\n");
   CriteoOptions o = options({"in.tsv"}, "out.h5");
   o.skip_malformed = true;
-  EXPECT_THAT(error_of(o), HasSubstr("no line is well-formed"));
+  EXPECT_THAT(conversion_error(o), HasSubstr("no line is well-formed"));
 }
 
 TEST_F(MalformedLine, AnEndlessLineIsRefused) {
   write("in.tsv", std::string(static_cast<size_t>(TextChunks::kLongestLine) + 10, 'x'));
-  EXPECT_THAT(error_of(options({"in.tsv"}, "out.h5")), HasSubstr("the line at byte 0 is longer"));
+  EXPECT_THAT(conversion_error(options({"in.tsv"}, "out.h5")),
+              HasSubstr("the line at byte 0 is longer"));
   const std::string good = generated_lines(1, 3)[0].text() + "\n";
   write("in.tsv", good + std::string(static_cast<size_t>(TextChunks::kLongestLine) + 10, 'x'));
-  EXPECT_THAT(error_of(options({"in.tsv"}, "out.h5")),
+  EXPECT_THAT(conversion_error(options({"in.tsv"}, "out.h5")),
               HasSubstr(fmt::format("in.tsv: the line at byte {} is longer than {} bytes",
                                     good.size(), TextChunks::kLongestLine)));
 }
@@ -222,12 +224,13 @@ TEST_F(MalformedLine, AnEndlessLineIsRefused) {
 TEST_F(CriteoInput, AnEmptyFileIsNamed) {
   write("a.tsv", text_of(generated_lines(2, 12)));
   write("empty.tsv", "");
-  EXPECT_THAT(error_of(options({"a.tsv", "empty.tsv"}, "out.h5")),
+  EXPECT_THAT(conversion_error(options({"a.tsv", "empty.tsv"}, "out.h5")),
               HasSubstr("empty.tsv: the file is empty"));
 }
 
 TEST_F(CriteoInput, AMissingFileIsNamed) {
-  EXPECT_THAT(error_of(options({"none.tsv"}, "out.h5")), HasSubstr("none.tsv: cannot open"));
+  EXPECT_THAT(conversion_error(options({"none.tsv"}, "out.h5")),
+              HasSubstr("none.tsv: cannot open"));
 }
 
 class CriteoCommand : public InFolder {
@@ -273,14 +276,14 @@ TEST_F(CriteoInput, AnOutputThatIsAnInputUnderAnotherNameIsRefused) {
   std::filesystem::create_hard_link(path("a.tsv"), path("hard.h5"));
   std::filesystem::create_symlink(path("a.tsv"), path("soft.h5"));
   for (const char* output : {"./a.tsv", "x/../a.tsv", "hard.h5", "soft.h5"}) {
-    EXPECT_EQ(error_of(options({"a.tsv"}, output)), path(output) + " is named twice");
+    EXPECT_EQ(conversion_error(options({"a.tsv"}, output)), path(output) + " is named twice");
   }
   CriteoOptions o = options({"a.tsv"}, "o.h5");
   o.dictionary = path("./o.h5");
-  EXPECT_EQ(error_of(o), path("./o.h5") + " is named twice");
+  EXPECT_EQ(conversion_error(o), path("./o.h5") + " is named twice");
   o = options({"a.tsv"}, "x/../o.h5");
   o.dictionary = path("o.h5");
-  EXPECT_EQ(error_of(o), path("o.h5") + " is named twice");
+  EXPECT_EQ(conversion_error(o), path("o.h5") + " is named twice");
 }
 
 TEST_F(CriteoCommand, ReportsRowsOfFilesAndTables) {
@@ -319,7 +322,7 @@ TEST_F(CriteoCommand, NumbersBeyondTheirBoundsAreNamed) {
   EXPECT_THAT(run({"a.tsv", "--output", "o.h5", "--max-rows=2147483648"}), HasSubstr("--max-rows"));
   EXPECT_THAT(run({"--output", "o.h5"}), HasSubstr("inputs is required"));
   EXPECT_THAT(run({"a.tsv"}), HasSubstr("--output is required"));
-  EXPECT_EQ(error_of(options({"."}, "p.h5")), path(".") + ": is a folder, not a file");
+  EXPECT_EQ(conversion_error(options({"."}, "p.h5")), path(".") + ": is a folder, not a file");
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/data/category_value.h"
 
 #include "criteo_fixture.h"
+#include "error_of.h"
 
 namespace dlrm {
 namespace {
@@ -58,17 +58,7 @@ class CriteoText : public InFolder {
   std::string refusal(const std::function<void(RunConfig&)>& change) const {
     RunConfig changed = config(100);
     change(changed);
-    return error([&] { make_batch_source(changed, Split::kTrain, 0, 1); });
-  }
-
-  static std::string error(const std::function<void()>& body, ExitCode code = ExitCode::kUsage) {
-    try {
-      body();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
-      return error.what();
-    }
-    return "no error";
+    return usage_error_of([&] { make_batch_source(changed, Split::kTrain, 0, 1); });
   }
 };
 
@@ -166,7 +156,7 @@ TEST_F(CriteoText, ASourceOfOtherBatchesTakesOverTheIndex) {
   auto counted = make_batch_source(config(1), Split::kTrain, 0, 1);
   const std::vector<std::string> names = {"a.gz", "b.tsv", "c.tsv"};
   for (const std::string& name : names) std::filesystem::rename(path(name), path(name + "_away"));
-  EXPECT_NE(error([&] { make_batch_source(config(500), Split::kTrain, 0, 1); }), "no error");
+  EXPECT_NE(usage_error_of([&] { make_batch_source(config(500), Split::kTrain, 0, 1); }), "");
   const auto source = make_batch_source(config(500), Split::kTrain, 0, 1, counted.get());
   counted.reset();
   for (const std::string& name : names) std::filesystem::rename(path(name + "_away"), path(name));
@@ -190,7 +180,7 @@ TEST_F(CriteoText, ABadLineNamesFileLineAndColumn) {
   const auto source = make_batch_source(config, Split::kTrain, 0, 1);
   Batch batch;
   source->load(0, batch);
-  EXPECT_EQ(error([&] { source->load(1, batch); }),
+  EXPECT_EQ(usage_error_of([&] { source->load(1, batch); }),
             path("bad.gz") +
                 ":1151: I3 is 'x'; expected a number or nothing (dlrm-data criteo "
                 "--skip-malformed leaves such lines out)");
@@ -232,15 +222,14 @@ TEST_F(CriteoText, AFileThatChangesIsAFailure) {
     std::string text = content("b.tsv").substr(0, 5000) + "\n";
     write(name, name[0] == 'a' ? gzipped(text) : text);
     const auto load = [&] { source->load(0, batch); };
-    EXPECT_EQ(error(load, ExitCode::kFailure),
-              path(name) + ": the text was changed while it was in use");
+    EXPECT_EQ(run_error_of(load), path(name) + ": the text was changed while it was in use");
   }
   RunConfig config = this->config(100);
   config.data.train = {path("b.tsv")};
   const auto source = make_batch_source(config, Split::kTrain, 0, 1);
   write("b.tsv", std::string(content("b.tsv").size(), 'x'));
   Batch batch;
-  EXPECT_EQ(error([&] { source->load(0, batch); }, ExitCode::kFailure),
+  EXPECT_EQ(run_error_of([&] { source->load(0, batch); }),
             path("b.tsv") + ": the text was changed while it was in use");
 }
 

@@ -116,15 +116,9 @@ class Shuffled : public ::testing::Test {
 
   /// The text of the error that a shuffle ends with.
   static std::string failure(const ShuffleOptions& options, ExitCode code) {
-    try {
-      shuffle_dataset(options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
-      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-      return error.what();
-    }
-    ADD_FAILURE() << "no error";
-    return {};
+    const std::string error = error_of([&] { shuffle_dataset(options); }, code);
+    EXPECT_EQ(error.find('\n'), std::string::npos);
+    return error;
   }
 
   /// Ends a shuffle after its first pass.

@@ -8,11 +8,11 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include "dlrm/core/error.h"
 #include "dlrm/core/hash.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/data/dataset_file.h"
 
+#include "error_of.h"
 #include "synth_options.h"
 #include "teacher.h"
 
@@ -71,15 +71,6 @@ class Synth : public ::testing::Test {
 
   std::string folder_;
 };
-
-std::string error_text(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST_F(Synth, TheNumberOfThreadsChangesNothing) {
   SynthOptions options = criteo("a.tsv", 20000);
@@ -149,7 +140,7 @@ TEST_F(Synth, ADatasetHasTheLabelsOfEveryTask) {
     EXPECT_EQ(read.labels.size(), 2 * static_cast<size_t>(read.size()));
   });
   options.teacher = 3;
-  EXPECT_THAT(error_text([&] { run_synth(options); }), HasSubstr("has 2 tasks: leave it out"));
+  EXPECT_THAT(error_of([&] { run_synth(options); }), HasSubstr("has 2 tasks: leave it out"));
 }
 
 /// Equal seeds give the same samples in every version.
@@ -223,7 +214,7 @@ TEST_F(Synth, OptionsOutOfRangeAreNamed) {
   const auto error = [&](const std::function<void(SynthOptions&)>& change) {
     SynthOptions options = criteo("a.tsv", 10);
     change(options);
-    return error_text([&] { run_synth(options); });
+    return error_of([&] { run_synth(options); });
   };
   EXPECT_EQ(error([](auto& o) { o.samples = (int64_t{1} << 40) + 1; }),
             "--samples and --first-sample go up to 2^40");
@@ -231,7 +222,7 @@ TEST_F(Synth, OptionsOutOfRangeAreNamed) {
     EXPECT_EQ(error([&](auto& o) { o.alpha = alpha; }), "--alpha must be from 0 to 100");
   }
   for (const double alpha : {0.0, 100.0}) {
-    EXPECT_EQ(error([&](auto& o) { o.alpha = alpha; }), "no error");
+    EXPECT_EQ(error([&](auto& o) { o.alpha = alpha; }), "");
     std::filesystem::remove(path("a.tsv"));
     std::filesystem::remove(path("a.tsv.teacher.json"));
   }
@@ -240,7 +231,7 @@ TEST_F(Synth, OptionsOutOfRangeAreNamed) {
               fmt::format("--output {}: --criteo writes .tsv files", output));
   }
   SynthOptions dataset = from_config("x.tsv", 10);
-  EXPECT_EQ(error_text([&] { run_synth(dataset); }),
+  EXPECT_EQ(error_of([&] { run_synth(dataset); }),
             fmt::format("--output {}: --config writes .h5 files", path("x.tsv")));
   std::filesystem::remove(path("c.yaml"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_));

@@ -2,7 +2,6 @@
 // calls of the system for the whole program.
 #include <atomic>
 #include <cerrno>
-#include <functional>
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -16,6 +15,7 @@
 #include "dlrm/data/text_chunks.h"
 
 #include "criteo_fixture.h"
+#include "error_of.h"
 
 namespace dlrm {
 namespace {
@@ -77,16 +77,6 @@ class TextReading : public InFolder {
     }
     return all;
   }
-
-  static std::string failure(const std::function<void()>& body, ExitCode code) {
-    try {
-      body();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
-      return error.what();
-    }
-    return "none";
-  }
 };
 
 TEST_F(TextReading, InterruptedAndShortReadsChangeNothing) {
@@ -115,7 +105,7 @@ TEST_F(TextReading, AReadThatFailsIsNamed) {
     std::vector<char> part(1000);
     EXPECT_EQ(input.read(part.data(), 1000), 1000);
     reads = Reads::kFailing;
-    EXPECT_EQ(failure(
+    EXPECT_EQ(error_of(
                   [&] {
                     while (input.read(part.data(), 1000) > 0) {
                     }
@@ -132,7 +122,7 @@ TEST_F(TextReading, GzipMayBePaddedWithAnyNumberOfZeros) {
     write("a.gz", gzipped(all) + std::string(zeros, '\0'));
     EXPECT_EQ(text(path("a.gz")), all);
     write("a.gz", gzipped(all) + std::string(zeros, '\0') + "x");
-    EXPECT_EQ(failure([&] { text(path("a.gz")); }, ExitCode::kUsage),
+    EXPECT_EQ(error_of([&] { text(path("a.gz")); }, ExitCode::kUsage),
               path("a.gz") + ": damaged gzip file: bytes after its end that are not gzip");
   }
 }
@@ -147,7 +137,7 @@ TEST_F(TextReading, ALineAndItsEndHaveALimit) {
     return chunk.size;
   };
   EXPECT_EQ(chunk_of(size - 1), TextChunks::kLongestLine);
-  EXPECT_EQ(failure([&] { chunk_of(size); }, ExitCode::kUsage),
+  EXPECT_EQ(error_of([&] { chunk_of(size); }, ExitCode::kUsage),
             fmt::format("{}: the line at byte 0 is longer than {} bytes; expected a Criteo log",
                         path("a"), TextChunks::kLongestLine));
 }
@@ -186,7 +176,7 @@ TEST_F(TextThreads, FilesAreIndexedByTheThreadsThatTheSystemStarts) {
 TEST_F(TextThreads, TheFirstFileThatCannotBeReadIsNamed) {
   for (const char* name : {"a", "c"}) write(name, text_of(generated_lines(20, 1)));
   for (const int workers : {0, 3}) {
-    EXPECT_EQ(failure(
+    EXPECT_EQ(error_of(
                   [&] {
                     samples({"a", "x", "c", "y"}, workers);
                   },
@@ -205,7 +195,7 @@ TEST_F(TextThreads, BatchesAreReadAheadOnTheThreadsThatTheSystemStarts) {
     Prefetcher prefetcher(*source, 0, 6, 3, 2);
     for (int64_t t = 0; t < 6; ++t) EXPECT_EQ(prefetcher.next()->t, t);
   }
-  EXPECT_EQ(failure([&] { Prefetcher(*source, 0, 6, 3, 2); }, ExitCode::kFailure),
+  EXPECT_EQ(error_of([&] { Prefetcher(*source, 0, 6, 3, 2); }, ExitCode::kFailure),
             "this system starts no thread that reads batches");
 }
 

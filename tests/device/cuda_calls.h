@@ -13,6 +13,7 @@
 #include "dlrm/device/cuda/runtime.h"
 #include "dlrm/device/device.h"
 
+#include "error_of.h"
 #include "simt/simt.h"
 
 namespace dlrm::cuda_calls {
@@ -36,16 +37,6 @@ inline simt::OnCalls failing(const std::string& name, cudaError_t error) {
         std::this_thread::get_id() == thread && call.substr(0, call.find(' ')) == name;
     return fails ? error : cudaSuccess;
   });
-}
-
-/// The text of the error of `work`; empty: there is none.
-inline std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 /// Memory that is not returned would stay, and a capture whose state is unknown goes on.

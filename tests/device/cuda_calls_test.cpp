@@ -150,8 +150,7 @@ class FailingWork : public ::testing::Test {
   void expect_errors(const std::vector<std::pair<std::string, std::function<void()>>>& works) {
     for (const auto& [function, work] : works) {
       const simt::OnCalls calls = cuda_calls::failing(function, cudaErrorInitializationError);
-      EXPECT_THAT(cuda_calls::error_of(work),
-                  AllOf(HasSubstr(function), HasSubstr("initialization error")));
+      EXPECT_THAT(error_of(work), AllOf(HasSubstr(function), HasSubstr("initialization error")));
     }
   }
 
@@ -207,14 +206,14 @@ TEST_F(FailingWork, WithoutMemoryNamesWhatItIsFor) {
   const auto allocate = [&] { const Array<int> array(*device_, 100, "numbers"); };
   {
     const auto calls = cuda_calls::failing("cudaMallocAsync", cudaErrorMemoryAllocation);
-    EXPECT_THAT(cuda_calls::error_of(allocate), HasSubstr("out of GPU memory: 400 B for numbers"));
+    EXPECT_THAT(error_of(allocate), HasSubstr("out of GPU memory: 400 B for numbers"));
   }
   {
     const auto calls = cuda_calls::failing("cudaHostAlloc", cudaErrorMemoryAllocation);
-    EXPECT_THAT(cuda_calls::error_of([&] { const HostArray<int> array(*device_, 100, "numbers"); }),
+    EXPECT_THAT(error_of([&] { const HostArray<int> array(*device_, 100, "numbers"); }),
                 HasSubstr("out of pinned host memory: 400 B for numbers"));
   }
-  EXPECT_EQ(cuda_calls::error_of(allocate), "");
+  EXPECT_EQ(error_of(allocate), "");
 }
 
 /// The pool may keep freed memory in sizes that do not fit.
@@ -223,7 +222,7 @@ TEST_F(FailingWork, WithoutMemoryAtFirstSucceedsOnceThePoolIsEmptied) {
     trimmed |= call.starts_with("cudaMemPoolTrimTo");
     return call == "cudaMallocAsync" && !trimmed ? cudaErrorMemoryAllocation : cudaSuccess;
   });
-  EXPECT_EQ(cuda_calls::error_of([&] { const Array<int> array(*device_, 100, "numbers"); }), "");
+  EXPECT_EQ(error_of([&] { const Array<int> array(*device_, 100, "numbers"); }), "");
 }
 
 TEST(CudaCalls, AMissingGpuIsExplained) {
@@ -237,14 +236,8 @@ TEST(CudaCalls, AMissingGpuIsExplained) {
     });
     EXPECT_EQ(cuda_device_count(), 0);
     EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-    try {
-      make_cuda_device(0);
-      ADD_FAILURE() << "it was made";
-    } catch (const Error& thrown) {
-      EXPECT_EQ(thrown.code(), ExitCode::kUsage);
-      EXPECT_EQ(std::string(thrown.what()),
-                "device cuda: no GPU here: " + reason + "; `--device cpu` runs without one");
-    }
+    EXPECT_EQ(usage_error_of([&] { make_cuda_device(0); }),
+              "device cuda: no GPU here: " + reason + "; `--device cpu` runs without one");
     EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   }
 }

@@ -17,6 +17,8 @@
 #include "dlrm/device/transfer.h"
 #include "dlrm/device/utilisation.h"
 
+#include "error_of.h"
+
 namespace dlrm {
 namespace {
 
@@ -131,14 +133,10 @@ TEST_P(EveryDevice, AnArrayThatGrowsIsFreedBeforeItsNewMemoryIsAllocated) {
 
 TEST_P(EveryDevice, OutOfMemoryNamesTheHoldersOfMemory) {
   const Buffer tables(*device, 3 << 20, "tables"), activations(*device, 1 << 20, "activations");
-  try {
-    const Buffer all(*device, size_t{1} << 60, "everything");
-    FAIL() << "allocated 2^60 bytes";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kFailure);
-    EXPECT_THAT(error.what(), HasSubstr("1073741824.00 GiB for everything"));
-    EXPECT_THAT(error.what(), HasSubstr("tables 3.0 MiB, activations 1.0 MiB"));
-  }
+  const std::string error =
+      run_error_of([&] { const Buffer all(*device, size_t{1} << 60, "everything"); });
+  EXPECT_THAT(error, HasSubstr("1073741824.00 GiB for everything"));
+  EXPECT_THAT(error, HasSubstr("tables 3.0 MiB, activations 1.0 MiB"));
   const Buffer fits(*device, 1 << 20, "something after");
 }
 
@@ -308,15 +306,6 @@ TEST_P(EveryDevice, AStagingBufferRefusesMoreThanItsBytes) {
   EXPECT_EQ(staging.on_device<int>(nullptr), nullptr);
 }
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "none";
-}
-
 TEST(CudaDevices, RefuseStreamsAndEventsOfOthers) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
   const auto gpu = make_cuda_device(0), cpu = make_cpu_device();
@@ -345,22 +334,13 @@ TEST(CudaDevices, ABuildWithoutCudaHasNone) {
 }
 
 TEST(CudaDevices, AMissingGpuIsAUsageError) {
-  try {
-    make_cuda_device(cuda_device_count());
-    FAIL() << "made a GPU that is not there";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    EXPECT_THAT(error.what(), StartsWith("device cuda: "));
-  }
+  EXPECT_THAT(usage_error_of([&] { make_cuda_device(cuda_device_count()); }),
+              StartsWith("device cuda: "));
   if (cuda_device_count() == 0) return;
   for (const int index : {-1, cuda_device_count()}) {
-    try {
-      make_cuda_device(index);
-      FAIL() << "made a GPU that is not there";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.what(), fmt::format("device cuda: GPU {} was asked for, the driver offers {}",
-                                          index, cuda_device_count()));
-    }
+    EXPECT_EQ(error_of([&] { make_cuda_device(index); }),
+              fmt::format("device cuda: GPU {} was asked for, the driver offers {}", index,
+                          cuda_device_count()));
   }
 }
 

@@ -96,8 +96,7 @@ TEST(Replicas, ADifferenceOfAnyArrayInAnyChunkIsNamed) {
   const Tables tables{table_of("big", 40000, 3, {1}, Pooling::kSum)};
   for (const char* array : {"weight", "adam_m", "adam_v"}) {
     for (const int64_t row : {0, 16383, 16384, 32768, 39999}) {
-      std::string error = "no error";
-      try {
+      const std::string error = error_of([&] {
         run_on_threads(3, [&](Communicator& comm) {
           Rank rank(comm);
           ShardedEmbeddings embeddings(rank.context, *rank.ops,
@@ -112,9 +111,7 @@ TEST(Replicas, ADifferenceOfAnyArrayInAnyChunkIsNamed) {
           }
           embeddings.check_replicas();
         });
-      } catch (const Error& e) {
-        error = e.what();
-      }
+      });
       EXPECT_EQ(error, fmt::format("table big, row {}: the copies of ranks 0 and 1 differ", row))
           << array;
     }

@@ -18,6 +18,7 @@
 
 #include "comm/device/nccl_comm.h"
 #include "comm/device/staged_comm.h"
+#include "error_of.h"
 #include "guarded_device.h"
 #include "plain_tables.h"
 #include "plans.h"
@@ -65,16 +66,6 @@ inline Tables max_tables() {
     }
   }
   return tables;
-}
-
-/// What a call throws, or nothing.
-inline std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
 }
 
 /// Awaits the ids of a batch that all ranks refuse. Calls seen(error), and throws it again once all

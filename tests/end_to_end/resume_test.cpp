@@ -34,7 +34,10 @@ TEST_F(Resuming, AResumedRunIsBitwiseTheUninterruptedRun) {
   const std::vector<std::pair<const char*, const char*>> optimizers{
       {"sparse_optimizer.type=rowwise_adagrad", "/adagrad"},
       {"sparse_optimizer.type=adam --set train.dense_optimizer.type=lamb",
-       "/adam_m /adam_v /weight_lamb_m /bias_lamb_v"}};
+       "/adam_m /adam_v /weight_lamb_m /bias_lamb_v"},
+      {"sparse_optimizer.type=adagrad --set model.tables.big.dtype=bf16 "
+       "--set model.tables.tiny.dtype=bf16",
+       "/adagrad"}};
   for (const auto& [optimizer, state] : optimizers) {
     const std::string rule = std::string("--overwrite --set train.") + optimizer + " ";
     ASSERT_EQ(
@@ -202,21 +205,6 @@ TEST_F(Resuming, KillingARankCostsNoMoreThanTheStepsSinceTheLastCheckpoint) {
       train(2, steps + "--set checkpoint.directory=whole --set output.directory=whole_run").code,
       0);
   EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
-}
-
-TEST_F(Resuming, TablesInBf16ResumeBitwise) {
-  const std::string rule = "--set model.tables.big.dtype=bf16 --set model.tables.tiny.dtype=bf16 ";
-  ASSERT_EQ(train(2, "--overwrite " + rule + kSave +
-                         "--set checkpoint.directory=whole --set output.directory=whole_run")
-                .code,
-            0);
-  ASSERT_EQ(train(2, "--overwrite " + rule + kSave + "--set train.steps=20").code, 0);
-  const Outcome resumed = train(2, "--resume " + rule + kSave);
-  ASSERT_EQ(resumed.code, 0) << resumed.errors;
-  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
-  const Outcome same =
-      compare_checkpoints(folder_.path(), "whole/step_000000040", "ckpt/step_000000040");
-  EXPECT_EQ(same.code, 0) << same.errors;
 }
 
 }  // namespace

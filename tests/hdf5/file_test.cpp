@@ -13,6 +13,7 @@
 
 #include "dlrm/core/error.h"
 
+#include "error_of.h"
 #include "hdf5/library.h"
 
 namespace dlrm::hdf5 {
@@ -123,26 +124,11 @@ TEST_F(Hdf5File, AFailureNamesTheFileAndTheObject) {
   std::ofstream(path("text.h5")) << "no HDF5";
   EXPECT_FALSE(File::try_open(path("text.h5")));
   File file = File::create(path("a.h5"));
-  try {
-    file.dataset("/values");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kFailure);
-    EXPECT_EQ(error.what(),
-              path("a.h5") + ": HDF5 cannot open /values: object 'values' doesn't exist");
-  }
+  EXPECT_EQ(run_error_of([&] { file.dataset("/values"); }),
+            path("a.h5") + ": HDF5 cannot open /values: object 'values' doesn't exist");
 }
 
 TEST_F(Hdf5File, WhatExistsOrMayNotBeWrittenIsNotMade) {
-  const auto error_of = [](const std::function<void()>& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure);
-      return error.what();
-    }
-    return "none";
-  };
   const std::vector<VirtualPart> parts{{{0, 3}, {0, 1}, "b.h5", "/values"}};
   {
     File file = File::create(path("a.h5"), {.checksums = true});
@@ -151,15 +137,15 @@ TEST_F(Hdf5File, WhatExistsOrMayNotBeWrittenIsNotMade) {
     for (const std::string name : {"/values", "/shown"}) {
       const std::string expected =
           path("a.h5") + ": HDF5 cannot create " + name + ": name already exists";
-      EXPECT_EQ(error_of([&] { file.create_dataset(name, Type::kFloat32, {3}); }), expected);
-      EXPECT_EQ(error_of([&] { file.create_virtual(name, {3}, parts); }), expected);
+      EXPECT_EQ(run_error_of([&] { file.create_dataset(name, Type::kFloat32, {3}); }), expected);
+      EXPECT_EQ(run_error_of([&] { file.create_virtual(name, {3}, parts); }), expected);
     }
   }
   File file = File::open(path("a.h5"));
   const std::string reason = ": no write intent on file";
-  EXPECT_EQ(error_of([&] { file.create_dataset("/x", Type::kFloat32, {3}); }),
+  EXPECT_EQ(run_error_of([&] { file.create_dataset("/x", Type::kFloat32, {3}); }),
             path("a.h5") + ": HDF5 cannot create /x" + reason);
-  EXPECT_EQ(error_of([&] { file.create_virtual("/y", {3}, parts); }),
+  EXPECT_EQ(run_error_of([&] { file.create_virtual("/y", {3}, parts); }),
             path("a.h5") + ": HDF5 cannot create /y" + reason);
   for (const std::function<void()>& set : std::vector<std::function<void()>>{
            [&] { file.set_integer("z", 1); }, [&] { file.set_unsigned_integer("z", 1); },
@@ -179,27 +165,18 @@ TEST_F(Hdf5File, MetadataHaveChecksumsOnRequest) {
 }
 
 TEST_F(Hdf5File, AFileThatCannotBeMadeOrOpenedIsNamed) {
-  const auto error_of = [](const std::function<void()>& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure);
-      return error.what();
-    }
-    return "";
-  };
   const std::string nowhere = path("none/a.h5");
   for (const bool lock : {false, true}) {
-    EXPECT_EQ(error_of([&] { File::create(nowhere, {.lock = lock}); }),
+    EXPECT_EQ(run_error_of([&] { File::create(nowhere, {.lock = lock}); }),
               nowhere +
                   ": HDF5 cannot create the file: unable to open file: No such file or "
                   "directory");
   }
   EXPECT_EQ(
-      error_of([&] { File::open(nowhere); }),
+      run_error_of([&] { File::open(nowhere); }),
       nowhere + ": HDF5 cannot open the file: unable to open file: No such file or directory");
   std::ofstream(path("text.h5")) << "no HDF5";
-  EXPECT_EQ(error_of([&] { File::open(path("text.h5")); }),
+  EXPECT_EQ(run_error_of([&] { File::open(path("text.h5")); }),
             path("text.h5") + ": HDF5 cannot open the file: file signature not found");
 }
 

@@ -14,6 +14,8 @@
 #include "dlrm/core/partition.h"
 #include "dlrm/metrics/metrics.h"
 
+#include "error_of.h"
+
 namespace dlrm {
 namespace {
 
@@ -268,12 +270,7 @@ TEST(BadWeights, AreNamedWithRankAndSample) {
       const std::vector<float> p{0.5f, 0.5f}, y{0, 1};
       std::vector<float> w{1, 1};
       if (comm.rank() == 1) w[1] = bad;
-      std::string text;
-      try {
-        evaluate_metrics(comm, p, {y, w});
-      } catch (const Error& error) {
-        text = error.what();
-      }
+      const std::string text = error_of([&] { evaluate_metrics(comm, p, {y, w}); });
       EXPECT_THAT(text,
                   ::testing::HasSubstr(fmt::format(
                       "sample 1 of rank 1 has probability 0.5, label 1 and weight {};", bad)));

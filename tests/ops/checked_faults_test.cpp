@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "bags.h"
+#include "error_of.h"
 #include "ops/reference/reference_ops.h"
 
 namespace dlrm {
@@ -25,17 +26,12 @@ class Spoilt final : public reference::ReferenceOps {
 
 /// The error of `call` on checked operations of which Operation is spoilt. Empty without one.
 template <class Operation>
-std::string error_of(std::function<void(const Operation&)> spoil,
-                     const std::function<void(Ops&)>& call) {
+std::string error_of_spoilt(std::function<void(const Operation&)> spoil,
+                            const std::function<void(Ops&)>& call) {
   Machine machine;
   auto checked = make_checked_ops(std::make_unique<Spoilt<Operation>>(std::move(spoil)),
                                   *machine.device, *machine.stream);
-  try {
-    call(*checked);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { call(*checked); });
 }
 
 /// The error must name `element`. Without an element there must be no error.
@@ -52,7 +48,7 @@ TEST(CheckedFaults, AWrongValueBesideALargeBiasIsFound) {
   Cells y(2, 3, DType::kBFloat16);
   const std::vector<float> bias = {256, 0, 0};
   for (const bool wrong : {false, true}) {
-    const std::string error = error_of<LinearForward>(
+    const std::string error = error_of_spoilt<LinearForward>(
         [&](const LinearForward& o) {
           auto* value = static_cast<BFloat16*>(o.y.element(0, 2));
           if (wrong) *value = BFloat16(static_cast<float>(*value) + 0.5f);
@@ -71,10 +67,10 @@ TEST(CheckedFaults, AWrongSumOfBlocksBesideAnInfiniteOneIsFound) {
     block.src = from.data(), block.dst = to.data(), block.rows = 1, block.accumulate = true;
     block.cols = block.src_stride = block.dst_stride = 3;
     const std::string error =
-        error_of<CopyBlocks>([&](const CopyBlocks&) { to[2] += wrong ? 1.0f : 0.0f; },
-                             [&](Ops& o) {
-                               o.copy_blocks({&block, 1});
-                             });
+        error_of_spoilt<CopyBlocks>([&](const CopyBlocks&) { to[2] += wrong ? 1.0f : 0.0f; },
+                                    [&](Ops& o) {
+                                      o.copy_blocks({&block, 1});
+                                    });
     expect_found(error, wrong ? "dst (0, 2)" : "");
   }
 }
@@ -83,7 +79,7 @@ TEST(CheckedFaults, AWrongRowOfManyThatAreFilledIsFound) {
   Table table(9000, 3, DType::kFloat32, 1);
   const auto fill = [&](Ops& o) { o.fill_rows(3, 5, 2, {InitType::kUniform, 0.5f}, table.rows()); };
   for (const int64_t row : {int64_t{-1}, int64_t{0}, int64_t{4095}, int64_t{4096}, int64_t{8999}}) {
-    const std::string error = error_of<FillRows>(
+    const std::string error = error_of_spoilt<FillRows>(
         [&](const FillRows& o) {
           if (row >= 0) static_cast<float*>(o.table.weights)[row * o.table.stride + 2] += 1e-3f;
         },

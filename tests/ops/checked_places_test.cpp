@@ -1,6 +1,7 @@
 // Each element that an operation writes is made wrong in turn. The checked execution finds it, and
 // ignores what is no result.
 #include "checked_cases.h"
+#include "error_of.h"
 #include "fixture.h"
 #include "spoilt_ops.h"
 
@@ -19,13 +20,7 @@ class Spoiling {
   std::string error_of(const Spoil& spoil) {
     spoilt_->spoil = spoil;
     spoilt_->calls.clear();
-    try {
-      case_.run(*checked_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure);
-      return error.what();
-    }
-    return "";
+    return run_error_of([&] { case_.run(*checked_); });
   }
   const SpoiltOps& spoilt() const { return *spoilt_; }
 

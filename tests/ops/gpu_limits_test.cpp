@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <random>
 
 #include "dlrm/ops/ops.h"
 
 #include "device/gpu_fixture.h"
+#include "error_of.h"
 #include "kernels/group_rows.h"
 #include "ops/cuda/embedding_lists.h"
 
@@ -75,16 +75,6 @@ TEST_F(BagsTogether, ArePooledToTheBitsOfBagsAlone) {
   }
 }
 
-/// An error that names what was refused. Empty without one.
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
 using ManyRows = OnGpu;
 
 /// A grid has at most 65535 blocks down.
@@ -92,7 +82,7 @@ TEST_F(ManyRows, AreTakenInSeveralPasses) {
   const auto ops = make_cuda_ops(*device, *stream, CudaOpsOptions());
   const Matrix x(nullptr, DType::kFloat32, 70'000, 2048, 2056);
   ASSERT_TRUE(stream->begin_capture());  // nothing is executed
-  EXPECT_EQ(refusal([&] { ops->convert(x, x); }), "");
+  EXPECT_EQ(error_of([&] { ops->convert(x, x); }), "");
   stream->abandon_capture();
 }
 

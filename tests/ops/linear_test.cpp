@@ -7,6 +7,7 @@
 
 #include "dlrm/core/isa.h"
 
+#include "error_of.h"
 #include "fixture.h"
 
 namespace dlrm {
@@ -271,13 +272,10 @@ TEST(CpuOps, UseTheInstructionSetThatIsAskedFor) {
     EXPECT_EQ(Machine().cpu({"avx2", 1})->name(), "cpu avx2");
   }
   for (const char* isa : {"sse9", "avx", "AVX2", " "}) {
-    try {
-      Machine().cpu({isa, 1});
-      ADD_FAILURE() << isa;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUsage);
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("'" + std::string(isa) + "'"));
-    }
+    EXPECT_THAT(usage_error_of([&] {
+                  Machine().cpu({isa, 1});
+                }),
+                ::testing::HasSubstr("'" + std::string(isa) + "'"));
   }
   EXPECT_THROW(Machine().cpu({"", 0}), std::exception);
 }

@@ -2,9 +2,11 @@
 #include <set>
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "checked_cases.h"
+#include "error_of.h"
 #include "fixture.h"
 #include "ops/reference/elements.h"
 #include "ops/reference/reference_ops.h"
@@ -44,12 +46,7 @@ TEST(Operands, OfACopyAreFoundIfTheyAreInputsThatChange) {
   const auto ops = make_mirrored_ops(machine.device, machine.device->make_stream(),
                                      std::make_unique<WritesAnInput>());
   Cells x(3, 5), y(3, 5);
-  try {
-    ops->convert(x.matrix(), y.matrix());
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("'x'"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(error_of([&] { ops->convert(x.matrix(), y.matrix()); }), ::testing::HasSubstr("'x'"));
   EXPECT_NO_THROW(ops->convert(x.matrix(), x.matrix())) << "the operand is an output as well";
 }
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Trains the parity models in PyTorch (fp64) and writes the golden losses to the folder of this file.
+"""Trains the models of models.json in PyTorch (fp64) and writes their losses to losses.csv.
 
     make_golden.py PATH/TO/dlrm-train [--check]
 
 The data sets (data.h5; tasks.h5 of two labels, of which samples lack some) are made here from a fixed seed if
 they are not there; the initial weights are those of
-dlrm-train, read from a checkpoint that it saves before its first step. --check compares with the golden
-files in place instead of writing them, and then trains each activation in both programs.
+dlrm-train, read from a checkpoint that it saves before its first step. --check compares with the losses
+in place instead of writing them, and then trains each activation in both programs.
 """
+import csv
 import json
 import os
 import subprocess
@@ -22,9 +23,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
-MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
-          "ftrl_dot", "lamb_dot", "adamw_dot", "norm_dot", "adagrad_deepfm", "weighted_dot", "tasks_deepfm",
-          "tasks_experts_cross", "max_dot"]
+with open(os.path.join(HERE, "models.json")) as f:
+    MODELS = json.load(f)  # the keys by which each differs from model.yaml
+LOSSES = os.path.join(HERE, "losses.csv")  # a column a model, a row a step
 WEIGHTED = ["a", "c"]  # whose ids have weights in weighted_dot and tasks_*
 TASKS = {"click": 1.0, "buy": 0.5}  # weights of their losses
 ACTIVATIONS = {
@@ -67,17 +68,17 @@ def make_data(path, batches=STEPS, tasks=False):
             f[f"sparse/{k}/weights"] = weights.normal(size=n * HOT[k]).astype(np.float32)
 
 
-def config_path(model):
-    return os.path.join(HERE, model + ".yaml")
+def run(program, model, folder, *keys):
+    """Trains the model with the program, whose files are then in the folder."""
+    keys = MODELS[model] + [f"data.train={data_of(model)}", f"checkpoint.directory={folder}/ckpt",
+                            f"output.directory={folder}/run", *keys]
+    subprocess.run([program, os.path.join(HERE, "model.yaml")] + [word for key in keys for word in ("--set", key)],
+                   check=True, stderr=subprocess.DEVNULL)
 
 
 def initial_weights(program, model):
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [program, config_path(model), "--set", "train.steps=0", "--set", "checkpoint.at_end=true",
-             "--set", "data.train=" + data_of(model),
-             "--set", f"checkpoint.directory={folder}/ckpt", "--set", f"output.directory={folder}/run"],
-            check=True, stderr=subprocess.DEVNULL)
+        run(program, model, folder, "train.steps=0", "checkpoint.at_end=true")
         weights = {}
         with h5py.File(f"{folder}/ckpt/step_000000000/index.h5", "r") as f:
             f.visititems(lambda name, item: weights.__setitem__(name, item[()].astype(np.float64))
@@ -254,11 +255,7 @@ def train(model, weights, activation=None):
 
 def own_losses(program, model, activation):
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [program, config_path(model), "--set", "model.activation=" + activation,
-             "--set", "data.train=" + data_of(model),
-             "--set", f"checkpoint.directory={folder}/ckpt", "--set", f"output.directory={folder}/run"],
-            check=True, stderr=subprocess.DEVNULL)
+        run(program, model, folder, "model.activation=" + activation)
         with open(f"{folder}/run/metrics.jsonl") as f:
             return [line["loss"] for line in map(json.loads, f) if "loss" in line]
 
@@ -281,19 +278,17 @@ def main():
         make_data(data_of(""))
     if not os.path.exists(data_of("tasks")):
         make_data(data_of("tasks"), batches=10, tasks=True)
-    worst = 0.0
-    for model in MODELS:
-        losses = train(model, initial_weights(program, model))
-        golden = os.path.join(HERE, model + ".json")
-        if check:
-            with open(golden) as f:
-                expected = json.load(f)["losses"]
-            worst = max(worst, max(abs(a / b - 1) for a, b in zip(losses, expected)))
-        else:
-            with open(golden, "w") as f:
-                json.dump({"model": model, "torch": torch.__version__, "losses": losses}, f, indent=0)
-                f.write("\n")
-    if check:
+    losses = {model: train(model, initial_weights(program, model)) for model in MODELS}
+    if not check:
+        with open(LOSSES, "w", newline="") as f:
+            table = csv.writer(f, lineterminator="\n")
+            table.writerow(losses)
+            table.writerows(zip(*losses.values()))
+    else:
+        with open(LOSSES) as f:
+            rows = list(csv.DictReader(f))
+        assert len(rows) == STEPS
+        worst = max(abs(losses[model][i] / float(row[model]) - 1) for i, row in enumerate(rows) for model in MODELS)
         print(f"largest relative difference {worst:.2e}")
         sys.exit(worst > 1e-9 or not check_activations(program))
 

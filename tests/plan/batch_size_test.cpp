@@ -28,13 +28,7 @@ double batch_needs(RunConfig config, int64_t batch, int world) {
 
 std::string error_of_choice(const RunConfig& config, const PlanOptions& options) {
   std::string said;
-  try {
-    with_chosen_batch(config, 1, options, 0, said);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "";
+  return usage_error_of([&] { with_chosen_batch(config, 1, options, 0, said); });
 }
 
 TEST(ChosenBatch, IsTheLargestPowerOfTwoThatFits) {

@@ -14,6 +14,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/plan/plan.h"
 
+#include "error_of.h"
+
 namespace dlrm::plan_test {
 
 /// Some tests take a part of their combinations, and all of them with DLRM_TEST_ALL.
@@ -136,18 +138,6 @@ class TemporaryFile {
  private:
   std::string path_;
 };
-
-/// The text of the usage_error that `call` throws. Empty if it throws none.
-template <class Call>
-std::string usage_error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "";
-}
 
 inline std::vector<Shard> shards_of(const Plan& plan, int table) {
   std::vector<Shard> shards;

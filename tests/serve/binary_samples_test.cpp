@@ -8,6 +8,8 @@
 
 #include "dlrm/core/error.h"
 
+#include "error_of.h"
+
 namespace dlrm::serve {
 namespace {
 
@@ -35,13 +37,7 @@ std::string body(uint32_t version, uint32_t size, const std::vector<float>& dens
 }
 
 std::string refusal(const std::string& text) {
-  try {
-    read_binary_samples(text, two_features());
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "";
+  return usage_error_of([&] { read_binary_samples(text, two_features()); });
 }
 
 const std::string kGood = body(1, 2, {0.5f, -1, 2, 3}, {2, 0, 1, 1}, {9, 0, 3, 2});

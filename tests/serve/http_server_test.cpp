@@ -12,8 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "dlrm/core/error.h"
-
+#include "error_of.h"
 #include "http_client.h"
 #include "saved_model.h"
 #include "train/checkpoint_tensors.h"
@@ -332,13 +331,7 @@ TEST_F(Http, AnAddressInUseIsAUsageError) {
   HttpOptions same = options_;
   same.port = port_;
   HttpServer other(same, *batcher_, counters_);
-  try {
-    other.bind();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    EXPECT_THAT(error.what(), HasSubstr("cannot listen at 127.0.0.1 port"));
-  }
+  EXPECT_THAT(usage_error_of([&] { other.bind(); }), HasSubstr("cannot listen at 127.0.0.1 port"));
 }
 
 TEST(CountersText, IsPrometheusText) {

@@ -7,6 +7,7 @@
 
 #include "dlrm/core/error.h"
 
+#include "error_of.h"
 #include "saved_model.h"
 #include "train/checkpoint_tensors.h"
 #include "train/small_run.h"
@@ -227,21 +228,11 @@ TEST(TrainedModel, ATruncatedFileIsAUsageError) {
   save_model(odd_model(), folder.path());
   const std::string part = folder_of(folder.path()) + "/rank_00001.h5";
   std::filesystem::resize_file(part, std::filesystem::file_size(part) - 1);
-  try {
-    TrainedModel model(folder_of(folder.path()), {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-  }
+  EXPECT_NE(usage_error_of([&] { TrainedModel model(folder_of(folder.path()), {}); }), "");
 }
 
 TEST(TrainedModel, AMissingFolderIsAUsageError) {
-  try {
-    TrainedModel model("absent/step_000000001", {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-  }
+  EXPECT_NE(usage_error_of([&] { TrainedModel model("absent/step_000000001", {}); }), "");
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dlrm/core/error.h"
-
+#include "error_of.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding_forward.h"
 #include "kernels/rows.cuh"
@@ -13,16 +12,6 @@
 
 namespace dlrm::kernels {
 namespace {
-
-std::string text_of(const auto& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kFailure);
-    return error.what();
-  }
-  return "";
-}
 
 __global__ void nothing() {}
 
@@ -32,15 +21,16 @@ TEST(Launch, AnExtentThatNoGridHasIsRefused) {
   EXPECT_EQ(Extent(kMost).value.x, 2147483647u);
   for (const int64_t none : {kMost + 1, int64_t{1} << 32, int64_t{-1}}) {
     const Dims dims(none, 32, 16, "kernel.cu", 7);
-    EXPECT_EQ(text_of([&] { launch(nothing, dims, nullptr); }).find("kernel.cu:7: "), 0u);
+    EXPECT_EQ(run_error_of([&] { launch(nothing, dims, nullptr); }).find("kernel.cu:7: "), 0u);
   }
 }
 
 TEST(Launch, NoKernelComputesInHalfPrecision) {
   const char* const text = "no kernel computes in fp16";
   const Matrix half(nullptr, DType::kFloat16, 1, 1), wide(nullptr, DType::kFloat32, 1, 1);
-  EXPECT_EQ(text_of([&] { add(half, wide, nullptr); }), text);
-  EXPECT_EQ(text_of([&] { pool_bags(nullptr, nullptr, 0, 0, half.type, false, nullptr); }), text);
+  EXPECT_EQ(run_error_of([&] { add(half, wide, nullptr); }), text);
+  EXPECT_EQ(run_error_of([&] { pool_bags(nullptr, nullptr, 0, 0, half.type, false, nullptr); }),
+            text);
 }
 
 struct MarkBand {

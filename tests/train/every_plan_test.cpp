@@ -66,6 +66,20 @@ INSTANTIATE_TEST_SUITE_P(
              (std::get<4>(info.param) == Penalty::kNo ? "" : "_penalty");
     });
 
+TEST(Trainer, EveryModelTrainsAsTheReferenceOnOneRankAndOnThree) {
+  for (auto [name, c] : models_of_other_layers()) {
+    SCOPED_TRACE(name);
+    const Trained reference = train_on_threads(c, 1, 4, true);
+    expect_alike(train_on_threads(c, 1, 4), reference, 1e-5, 1e-4);
+    for (const Strategy strategy : {Strategy::kTable, Strategy::kGrid, Strategy::kDataParallel}) {
+      shard_by(c, strategy);
+      expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
+    }
+    c.train.precision = Precision::kBf16;
+    expect_alike(train_on_threads(c, 3, 4), reference, 1e-2, 3e-2);
+  }
+}
+
 TEST(Trainer, PenaltiesOfRowsTrainToTheWeightsOfTheReference) {
   RunConfig c = odd_model();
   c.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
@@ -75,11 +89,6 @@ TEST(Trainer, PenaltiesOfRowsTrainToTheWeightsOfTheReference) {
   expect_alike(with, train_on_threads(c, 1, 6, true), 1e-5, 1e-4);
   c.train.sparse_optimizer.clip_norm = 0;
   EXPECT_NE(train_on_threads(c, 1, 6).losses, with.losses);
-}
-
-TEST(Trainer, TheFastPathTrainsToTheWeightsOfTheReference) {
-  const RunConfig c = odd_model();
-  expect_alike(train_on_threads(c, 1, 6), train_on_threads(c, 1, 6, true), 1e-5, 1e-4);
 }
 
 TEST(Trainer, AnyNumberOfDenseFeaturesIsRead) {
@@ -92,83 +101,6 @@ TEST(Trainer, AnyNumberOfDenseFeaturesIsRead) {
     RunConfig c = odd_model();
     c.model.dense_features = features;
     EXPECT_NE(train_on_threads(c, 1, 2).losses, train_on_batches(c, 1, 2, without).losses);
-  }
-}
-
-TEST(Trainer, OtherInteractionsTrainAsTheReferenceOnThreeRanks) {
-  for (const InteractionConfig& interaction : other_interactions()) {
-    RunConfig c = odd_model();
-    c.model.interaction = interaction;
-    const Trained reference = train_on_threads(c, 1, 4, true);
-    for (const Strategy strategy : {Strategy::kTable, Strategy::kGrid, Strategy::kDataParallel}) {
-      shard_by(c, strategy);
-      expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
-    }
-  }
-}
-
-TEST(Trainer, ProjectedVectorsTrainAsTheReferenceOnThreeRanks) {
-  for (const InteractionConfig& interaction : {InteractionConfig(DotConfig()), {FmConfig()}}) {
-    RunConfig c = odd_model();
-    c.model.interaction = interaction;
-    c.model.tables[0].dim = 3;
-    c.model.tables.back().dim = 2 * c.model.embedding_dim;
-    const Trained reference = train_on_threads(c, 1, 4, true);
-    expect_alike(train_on_threads(c, 1, 4), reference, 1e-5, 1e-4);
-    shard_by(c, Strategy::kGrid);
-    expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
-    c.train.precision = Precision::kBf16;
-    expect_alike(train_on_threads(c, 3, 4), reference, 1e-2, 3e-2);
-  }
-}
-
-TEST(Trainer, AModelWithoutABottomMlpTrainsAsTheReference) {
-  std::vector<InteractionConfig> interactions = other_interactions();
-  interactions.push_back(DotConfig());
-  for (const InteractionConfig& interaction : interactions) {
-    RunConfig c = odd_model();
-    c.model.interaction = interaction;
-    c.model.bottom_mlp.clear();
-    c.model.dense_features = c.model.embedding_dim;
-    for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
-      const bool bf16 = precision == Precision::kBf16;
-      c.train.precision = Precision::kFp32;
-      const Trained reference = train_on_threads(c, 1, 4, true);
-      c.train.precision = precision;
-      for (const int ranks : {1, 3}) {
-        expect_alike(train_on_threads(c, ranks, 4), reference, bf16 ? 1e-2 : 1e-5,
-                     bf16 ? 3e-2 : 1e-4);
-      }
-    }
-  }
-}
-
-TEST(Trainer, AModelWithoutDenseFeaturesTrainsAsTheReference) {
-  std::vector<InteractionConfig> interactions = other_interactions();
-  interactions.push_back(DotConfig());
-  for (const InteractionConfig& interaction : interactions) {
-    RunConfig c = odd_model_of_ids();
-    c.model.interaction = interaction;
-    const Trained reference = train_on_threads(c, 1, 4, true);
-    EXPECT_FALSE(reference.tensors.contains("/mlp/bottom/0/weight"));
-    expect_alike(train_on_threads(c, 1, 4), reference, 1e-5, 1e-4);
-    shard_by(c, Strategy::kGrid);
-    expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
-    c.train.precision = Precision::kBf16;
-    expect_alike(train_on_threads(c, 3, 4), reference, 1e-2, 3e-2);
-  }
-}
-
-TEST(Trainer, EveryActivationAgreesOnThreeRanksAndWithTheReference) {
-  for (const Activation activation :
-       {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {
-    RunConfig c = odd_model();
-    c.model.activation = activation;
-    const Trained reference = train_on_threads(c, 1, 4, true);
-    expect_alike(train_on_threads(c, 1, 4), reference, 1e-5, 1e-4);
-    expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
-    c.train.precision = Precision::kBf16;
-    expect_alike(train_on_threads(c, 3, 4), reference, 1e-2, 3e-2);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "dlrm/train/execution.h"
 
 #include "checkpoint_tensors.h"
+#include "error_of.h"
 #include "small_run.h"
 #include "train/run/training_run.h"
 
@@ -84,12 +85,7 @@ class OneRun : public ::testing::Test {
   void expect_not_saved() {
     RunProgress progress;
     progress.step = 1;
-    try {
-      run_->save(progress);
-      ADD_FAILURE() << "saved";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("not finite"));
-    }
+    EXPECT_THAT(error_of([&] { run_->save(progress); }), ::testing::HasSubstr("not finite"));
     EXPECT_FALSE(std::filesystem::exists(folder_.path("ckpt/step_000000001")));
   }
 

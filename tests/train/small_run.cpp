@@ -4,6 +4,7 @@
 #include <limits>
 #include <mutex>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
@@ -332,6 +333,36 @@ std::vector<OptimizerPair> optimizer_pairs() {
 std::vector<InteractionConfig> other_interactions() {
   return {ConcatConfig{ConcatOrder::kDenseFirst, 4}, CrossConfig{2, 3}, CrossConfig{2, 0},
           FmConfig()};
+}
+
+std::map<std::string, RunConfig> models_of_other_layers() {
+  std::map<std::string, RunConfig> all;
+  std::vector<InteractionConfig> interactions = other_interactions();
+  interactions.push_back(DotConfig());
+  for (size_t i = 0; i < interactions.size(); ++i) {
+    RunConfig with_bottom = odd_model(), without_bottom = with_bottom;
+    without_bottom.model.bottom_mlp.clear();
+    without_bottom.model.dense_features = without_bottom.model.embedding_dim;
+    for (const auto& [name, config] : {std::pair("with_a_bottom_mlp", with_bottom),
+                                       {"without_a_bottom_mlp", without_bottom},
+                                       {"without_dense_features", odd_model_of_ids()}}) {
+      RunConfig& c = all[fmt::format("interaction_{}_{}", i, name)] = config;
+      c.model.interaction = interactions[i];
+    }
+  }
+  for (const auto& [name, activation] : {std::pair("gelu", Activation::kGelu),
+                                         {"silu", Activation::kSilu},
+                                         {"sigmoid", Activation::kSigmoid},
+                                         {"tanh", Activation::kTanh}}) {
+    (all[name] = odd_model()).model.activation = activation;
+  }
+  for (const char* name : {"projected_dot", "projected_fm"}) {
+    ModelConfig& model = (all[name] = odd_model()).model;
+    if (std::string(name) == "projected_fm") model.interaction = FmConfig();
+    model.tables[0].dim = 3;
+    model.tables.back().dim = 2 * model.embedding_dim;
+  }
+  return all;
 }
 
 void expect_gpus_train_to(const Trained& reference, RunConfig config) {

@@ -86,6 +86,9 @@ std::vector<OptimizerPair> optimizer_pairs();
 
 /// The interactions that odd_model() could use but does not.
 std::vector<InteractionConfig> other_interactions();
+/// odd_model() with other layers, by name: every interaction with a bottom MLP, without one and
+/// without dense features, every activation, and tables of other widths than the vectors.
+std::map<std::string, RunConfig> models_of_other_layers();
 
 /// Expects that each of gpus() trains to the weights of a CPU, on one rank and on three, and that
 /// recorded steps give the same bits.

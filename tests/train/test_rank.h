@@ -8,6 +8,8 @@
 #include "dlrm/device/device.h"
 #include "dlrm/train/execution.h"
 
+#include "error_of.h"
+
 namespace dlrm {
 
 /// What a rank needs to train a model, on the device of its configuration. A CPU uses one thread.
@@ -36,17 +38,6 @@ inline std::vector<DeviceKind> devices() {
   std::vector<DeviceKind> all = gpus();
   all.insert(all.begin(), DeviceKind::kCpu);
   return all;
-}
-
-/// The text of the Error that `call` throws. Empty without one.
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace dlrm

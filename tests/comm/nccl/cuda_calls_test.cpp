@@ -109,7 +109,7 @@ std::pair<std::string, bool> end_of_staged(const std::string& name, int at) {
     failed = true;
     return cudaErrorInitializationError;
   });
-  const std::string error = cuda_calls::error_of([&] {
+  const std::string error = error_of([&] {
     run_on_threads(2, [&](Communicator& host) {
       const std::shared_ptr<Device> device = make_cuda_device(0);
       const auto wire = make_device_comm(host, *device, {.kind = DeviceCommKind::kStaged});

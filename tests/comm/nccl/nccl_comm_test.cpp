@@ -19,6 +19,7 @@
 
 #include "comm/calls/progress_engine.h"
 #include "comm/device_suite.h"
+#include "error_of.h"
 #include "kernels/simt/stand_ins/comm/fake_nccl.h"
 #include "nccl_ranks.h"
 
@@ -29,12 +30,7 @@ using dlrm::test::DeviceRank;
 using dlrm::test::run_nccl;
 
 std::string failure_of(int ranks, const std::function<void(const DeviceRank&)>& body) {
-  try {
-    run_nccl(ranks, body);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
+  return error_of([&] { run_nccl(ranks, body); });
 }
 
 class NcclComm : public testing::TestWithParam<int> {};

@@ -20,6 +20,7 @@
 #include "comm/calls/block_pool.h"
 #include "comm/shared/arena_device.h"
 #include "comm/shared/arena_view.h"
+#include "error_of.h"
 
 namespace dlrm::comm {
 namespace {
@@ -28,12 +29,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 /// Returns why `handle` cannot be mapped; empty if it can.
 std::string refusal_of(const ArenaHandle& handle) {
-  try {
-    ArenaView view(handle, 3);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { ArenaView view(handle, 3); });
 }
 
 /// Bytes of shared memory in this process's pages. Each mapping counts.
@@ -181,12 +177,8 @@ TEST(ArenaView, ADeadRankIsNamed) {
   ASSERT_EQ(::write(to_child[1], "x", 1), 1);
   ::waitpid(child, nullptr, 0);
   for (const int end : {to_parent[0], to_parent[1], to_child[0], to_child[1]}) ::close(end);
-  try {
-    view.at(told.block);
-    ADD_FAILURE() << "the block is still there";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), fmt::format("rank 3 is gone (process {})", child));
-  }
+  EXPECT_EQ(error_of([&] { view.at(told.block); }),
+            fmt::format("rank 3 is gone (process {})", child));
 }
 
 TEST(ArenaView, TheWrongArenaIsRefused) {
@@ -292,14 +284,8 @@ TEST(ArenaRoom, IsAskedForLargeBlocksOnly) {
   EXPECT_THROW(Array<char>(*exact.device, Arena::kLargeBlock + 1, "large"), Error);
   EXPECT_EQ(none.device->bytes_in_use() + exact.device->bytes_in_use(), 0u);
   EXPECT_EQ(exact.device->peak_bytes(), Arena::kLargeBlock);
-  try {
-    none.device->allocate(3 * kMiB << 10, "the table");
-    ADD_FAILURE() << "there is no room";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "out of memory: 3.00 GiB for the table, and this job's memory limit leaves 0.00");
-    EXPECT_EQ(error.code(), ExitCode::kFailure);
-  }
+  EXPECT_EQ(run_error_of([&] { none.device->allocate(3 * kMiB << 10, "the table"); }),
+            "out of memory: 3.00 GiB for the table, and this job's memory limit leaves 0.00");
 }
 
 }  // namespace

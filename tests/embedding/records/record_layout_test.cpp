@@ -30,8 +30,7 @@ TEST(RecordLayout, MoreRowsThanPlacesAreRefused) {
   const int64_t places = layout.most_segments * layout.segment_records;
   EXPECT_LT(places, int64_t{1} << 32);
   EXPECT_GE(places + layout.segment_records, int64_t{1} << 32);
-  const std::string error =
-      error_of(ExitCode::kUsage, [&] { RecordLayout(most + 10'000'000, 64, options); });
+  const std::string error = usage_error_of([&] { RecordLayout(most + 10'000'000, 64, options); });
   const std::string begin = fmt::format(
       "C3: {} rows; a slice of a table on an SSD can have at most about ", most + 10'000'000);
   EXPECT_EQ(error.substr(0, begin.size()), begin);

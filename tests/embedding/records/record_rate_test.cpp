@@ -63,8 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, RecordRates, ::testing::Bool(),
                          });
 
 TEST(SsdRates, OfAFolderThatCannotBeAreAnError) {
-  const std::string error =
-      error_of(ExitCode::kUsage, [] { measure_ssd("/dev/null/none", 64, 6400, 0); });
+  const std::string error = usage_error_of([] { measure_ssd("/dev/null/none", 64, 6400, 0); });
   EXPECT_EQ(error.rfind("/dev/null/none: ", 0), 0u) << error;
 }
 

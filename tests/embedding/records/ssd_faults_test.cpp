@@ -47,10 +47,10 @@ class SsdFaults : public ::testing::TestWithParam<bool> {
   void expect_failed_for_good(const std::string& message) {
     faults_->transfer = [](const BlockTransfer&) { return Disturbance{}; };
     faults_->resize = [](int64_t) { return 0; };
-    EXPECT_EQ(error_of(ExitCode::kFailure, [&] { read(); }), message);
-    EXPECT_EQ(error_of(ExitCode::kFailure, [&] { write(9, {1}); }), message);
-    EXPECT_EQ(error_of(ExitCode::kFailure, [&] { store_->arrange(); }), message);
-    EXPECT_EQ(error_of(ExitCode::kFailure, [&] { store_->clear(); }), message);
+    EXPECT_EQ(run_error_of([&] { read(); }), message);
+    EXPECT_EQ(run_error_of([&] { write(9, {1}); }), message);
+    EXPECT_EQ(run_error_of([&] { store_->arrange(); }), message);
+    EXPECT_EQ(run_error_of([&] { store_->clear(); }), message);
   }
 
   StoreFolder folder_;
@@ -60,7 +60,7 @@ class SsdFaults : public ::testing::TestWithParam<bool> {
 
 TEST_P(SsdFaults, AFullDiskIsAnErrorThatSaysWhatIsNeeded) {
   faults_->resize = [](int64_t bytes) { return bytes > 100000 ? ENOSPC : 0; };
-  const std::string error = error_of(ExitCode::kFailure, [&] { write(1); });
+  const std::string error = run_error_of([&] { write(1); });
   EXPECT_THAT(error, AllOf(HasSubstr(folder_.path()), HasSubstr("rows of C3"),
                            HasSubstr("No space left on device (errno 28)"),
                            HasSubstr("memory.cached.directory")));
@@ -69,7 +69,7 @@ TEST_P(SsdFaults, AFullDiskIsAnErrorThatSaysWhatIsNeeded) {
 
 TEST_P(SsdFaults, AFullDiskDuringAWriteIsAnError) {
   disturb(true, 3, {.error = ENOSPC});
-  const std::string error = error_of(ExitCode::kFailure, [&] { write(1); });
+  const std::string error = run_error_of([&] { write(1); });
   EXPECT_THAT(
       error, AllOf(HasSubstr("cannot write"), HasSubstr("at block"),
                    HasSubstr("No space left on device (errno 28)"), HasSubstr("free space there")));
@@ -79,7 +79,7 @@ TEST_P(SsdFaults, AFullDiskDuringAWriteIsAnError) {
 TEST_P(SsdFaults, AFailedReadIsAnErrorThatNamesTheBlock) {
   write(1);
   disturb(false, 2, {.error = EIO});
-  const std::string error = error_of(ExitCode::kFailure, [&] { read(); });
+  const std::string error = run_error_of([&] { read(); });
   EXPECT_THAT(error, AllOf(HasSubstr(folder_.path()), HasSubstr("rows of C3"),
                            HasSubstr("cannot read"), HasSubstr("at block"),
                            HasSubstr("Input/output error (errno 5)"), HasSubstr("resume")));
@@ -92,7 +92,7 @@ TEST_P(SsdFaults, OfSeveralErrorsTheFirstIsTold) {
   faults_->transfer = [count = 0](const BlockTransfer&) mutable {
     return Disturbance{.error = ++count == 2 ? EIO : count == 3 ? ENXIO : 0};
   };
-  EXPECT_THAT(error_of(ExitCode::kFailure, [&] { read(); }), HasSubstr("(errno 5)"));
+  EXPECT_THAT(run_error_of([&] { read(); }), HasSubstr("(errno 5)"));
   // Of two reads that are under way.
   SetUpStore();
   write(1);
@@ -106,7 +106,7 @@ TEST_P(SsdFaults, OfSeveralErrorsTheFirstIsTold) {
     reads.push_back(store_->start_read(rows, records.data(), written.data()));
   }
   for (const auto& read : reads) {
-    errors.push_back(error_of(ExitCode::kFailure, [&] { read->finish(); }));
+    errors.push_back(run_error_of([&] { read->finish(); }));
   }
   EXPECT_THAT(errors[0], HasSubstr("(errno 5)"));
   EXPECT_THAT(errors[1], HasSubstr("(errno 6)"));
@@ -115,7 +115,7 @@ TEST_P(SsdFaults, OfSeveralErrorsTheFirstIsTold) {
 
 TEST_P(SsdFaults, AFailedWriteIsAnError) {
   disturb(true, 5, {.error = EIO});
-  const std::string error = error_of(ExitCode::kFailure, [&] { write(1); });
+  const std::string error = run_error_of([&] { write(1); });
   EXPECT_THAT(error, AllOf(HasSubstr("cannot write"), HasSubstr("(errno 5)")));
   expect_failed_for_good(error);
 }
@@ -143,7 +143,7 @@ TEST_P(SsdFaults, ShortAndInterruptedTransfersAreContinued) {
 
 TEST_P(SsdFaults, ATransferWithoutProgressIsAnError) {
   faults_->transfer = [](const BlockTransfer&) { return Disturbance{.at_most = 1000}; };
-  const std::string error = error_of(ExitCode::kFailure, [&] { write(1); });
+  const std::string error = run_error_of([&] { write(1); });
   EXPECT_THAT(error, AllOf(HasSubstr("cannot write"), HasSubstr("only 1000 bytes")));
   expect_failed_for_good(error);
 }
@@ -151,7 +151,7 @@ TEST_P(SsdFaults, ATransferWithoutProgressIsAnError) {
 TEST_P(SsdFaults, AFileThatEndsTooEarlyIsAnError) {
   write(1);
   disturb(false, 1, {.at_most = 0});
-  const std::string error = error_of(ExitCode::kFailure, [&] { read(); });
+  const std::string error = run_error_of([&] { read(); });
   EXPECT_THAT(error, AllOf(HasSubstr("cannot read"), HasSubstr("only 0 bytes")));
   expect_failed_for_good(error);
 }
@@ -159,7 +159,7 @@ TEST_P(SsdFaults, AFileThatEndsTooEarlyIsAnError) {
 TEST_P(SsdFaults, ADamagedBlockIsAnErrorThatNamesIt) {
   write(1);
   disturb(false, 4, {.damaged = true});
-  const std::string error = error_of(ExitCode::kFailure, [&] { read(); });
+  const std::string error = run_error_of([&] { read(); });
   EXPECT_THAT(error, AllOf(HasSubstr("rows of C3"), HasSubstr("block"), HasSubstr("is damaged"),
                            HasSubstr("checksum")));
   expect_failed_for_good(error);
@@ -171,14 +171,14 @@ TEST_P(SsdFaults, ADamagedRecordIsFoundWhereverItIsInItsBlock) {
     write(1);
     disturb(false, 0, {.damaged = true, .at = row * kFaultyBytes + row});
     const auto read_row = [&] { read_records(*store_, {row}, kFaultyBytes); };
-    EXPECT_THAT(error_of(ExitCode::kFailure, read_row), HasSubstr("block 0 is damaged")) << row;
+    EXPECT_THAT(run_error_of(read_row), HasSubstr("block 0 is damaged")) << row;
   }
 }
 
 TEST_P(SsdFaults, ABlockThatTheDiskDidNotWriteIsDamaged) {
   disturb(true, 2, {.lost = true});
   write(1);
-  const std::string error = error_of(ExitCode::kFailure, [&] { read(); });
+  const std::string error = run_error_of([&] { read(); });
   EXPECT_THAT(error, HasSubstr("is damaged"));
   expect_failed_for_good(error);
 }
@@ -188,14 +188,14 @@ TEST_P(SsdFaults, ABlockThatKeptOlderRecordsIsDamaged) {
   for (int64_t version = 0; version < 5; ++version) write(version);
   disturb(true, 0, {.lost = true});
   write(5);
-  EXPECT_THAT(error_of(ExitCode::kFailure, [&] { read(); }), HasSubstr("is damaged"));
+  EXPECT_THAT(run_error_of([&] { read(); }), HasSubstr("is damaged"));
 }
 
 TEST_P(SsdFaults, ADamagedBlockIsFoundByCompactionToo) {
   faults_->transfer = [](const BlockTransfer& transfer) {
     return Disturbance{.damaged = !transfer.write};
   };
-  const std::string error = error_of(ExitCode::kFailure, [&] {
+  const std::string error = run_error_of([&] {
     write(0);
     for (int64_t version = 1; version < 20; ++version)
       write(version, row_range(version % 7, kFaultyRows, 7));
@@ -210,14 +210,14 @@ TEST_P(SsdFaults, AReadThatCannotStartIsFinal) {
     if (!transfer.write && count++ == 3) throw run_error("no more transfers");
     return Disturbance{};
   };
-  EXPECT_EQ(error_of(ExitCode::kFailure, [&] { read(); }), "no more transfers");
+  EXPECT_EQ(run_error_of([&] { read(); }), "no more transfers");
   expect_failed_for_good("no more transfers");
 }
 
 TEST_P(SsdFaults, AFileThatCannotBeEmptiedIsAnError) {
   write(1);
   faults_->resize = [](int64_t bytes) { return bytes == 0 ? EIO : 0; };
-  EXPECT_EQ(error_of(ExitCode::kFailure, [&] { store_->clear(); }),
+  EXPECT_EQ(run_error_of([&] { store_->clear(); }),
             folder_.path() + ": rows of C3: cannot empty the file: Input/output error (errno 5)");
 }
 
@@ -228,11 +228,11 @@ TEST_P(SsdFaults, AnErrorWhileRecordsAreArrangedIsFinal) {
     SetUpStore();
     write(0, rows);
     disturb(write_fails, 2, {.error = EIO});
-    const std::string error = error_of(ExitCode::kFailure, [&] { store_->arrange(); });
+    const std::string error = run_error_of([&] { store_->arrange(); });
     EXPECT_THAT(error, AllOf(HasSubstr(write_fails ? "cannot write" : "cannot read"),
                              HasSubstr("Input/output error (errno 5)")));
     expect_failed_for_good(error);
-    EXPECT_EQ(error_of(ExitCode::kFailure, [&] { store_->arrange(); }), error);
+    EXPECT_EQ(run_error_of([&] { store_->arrange(); }), error);
   }
 }
 

@@ -302,8 +302,7 @@ TEST_F(SsdRecordsTest, FoldersThatAreMissingAreMade) {
 TEST_F(SsdRecordsTest, AFolderThatCannotBeUsedIsRefused) {
   std::ofstream(folder_.path() + "/file") << "x";
   const auto error_in = [&](const std::string& folder) {
-    return error_of(ExitCode::kUsage,
-                    [&] { make_ssd_records(kRows, kRecordBytes, small_segments(folder)); });
+    return usage_error_of([&] { make_ssd_records(kRows, kRecordBytes, small_segments(folder)); });
   };
   EXPECT_THAT(error_in(folder_.path() + "/file"), HasSubstr("memory.cached.directory must name"));
   EXPECT_THAT(error_in("/proc"), AllOf(StartsWith("/proc: cannot create a file"),

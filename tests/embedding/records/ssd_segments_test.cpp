@@ -127,15 +127,13 @@ TEST_F(SsdSegments, AWriterDoesNotWaitForAReadThatCouldNotStart) {
   };
   std::string of_reader, of_writer;
   std::thread reader([&] {
-    of_reader = error_of(ExitCode::kFailure, [&] {
-      read_records(*store, {0, 1}, kSegmentRecordBytes);
-    });
+    of_reader = run_error_of([&] { read_records(*store, {0, 1}, kSegmentRecordBytes); });
   });
   {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return reads; });
   }
-  of_writer = error_of(ExitCode::kFailure, [&] {
+  of_writer = run_error_of([&] {
     for (int version = 1; version < 50; ++version) {
       write_version(*store, shuffled(row_range(8, kSegmentRows)), kSegmentRecordBytes, version);
     }
@@ -198,7 +196,7 @@ TEST_F(SsdSegments, DamagedNumbersOfRowsAreFound) {
         return Disturbance{.damaged = !transfer.write && of_rows, .at = at};
       };
       write_version(*store, shuffled(row_range(0, kSegmentRows)), kSegmentRecordBytes, 0);
-      const std::string error = error_of(ExitCode::kFailure, [&] {
+      const std::string error = run_error_of([&] {
         if (arranges) return store->arrange();
         for (int64_t version = 1; version < 20; ++version) {
           write_version(*store, segment_of(row_range(0, kSegmentRows)), kSegmentRecordBytes,

@@ -14,6 +14,7 @@
 #include "dlrm/core/error.h"
 
 #include "embedding/records/record_store.h"
+#include "error_of.h"
 
 namespace dlrm::testing {
 
@@ -129,19 +130,6 @@ int in_child(Function function) {
   int status = 0;
   waitpid(child, &status, 0);
   return status;
-}
-
-/// The message of the run_error or usage_error that a call must throw.
-template <class Call>
-std::string error_of(ExitCode code, Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
 }
 
 }  // namespace dlrm::testing

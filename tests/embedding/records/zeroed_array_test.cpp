@@ -5,17 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include "error_of.h"
+
 namespace dlrm {
 namespace {
 
 TEST(ZeroedArray, NamesTheBytesThatAreNotThere) {
-  try {
-    const ZeroedArray<int64_t> huge(int64_t{1} << 57);
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "cannot allocate 1152921504606846976 bytes of memory: Cannot allocate memory");
-  }
+  EXPECT_EQ(error_of([&] { const ZeroedArray<int64_t> huge(int64_t{1} << 57); }),
+            "cannot allocate 1152921504606846976 bytes of memory: Cannot allocate memory");
 }
 
 TEST(ZeroedArray, IsClearedAlsoWhereItsMemoryMustStay) {

@@ -10,6 +10,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/wire/sample_code.h"
 
+#include "error_of.h"
+
 namespace dlrm {
 namespace {
 
@@ -124,11 +126,7 @@ TEST_P(BagMessage, NoChangedByteMakesAnOwnerReadOrWriteOutside) {
     for (int value = 0; value < 256; ++value) {
       std::vector<char> damaged = message_;
       damaged[at] = static_cast<char>(value);
-      try {
-        read_all(damaged);
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ExitCode::kFailure);
-      }
+      run_error_of([&] { read_all(damaged); });
     }
   }
 }
@@ -139,11 +137,7 @@ TEST_P(BagMessage, RandomMessagesAreReadOrRefused) {
   for (int trial = 0; trial < 20000; ++trial) {
     std::vector<char> bytes(static_cast<size_t>(length(random)));
     for (char& c : bytes) c = static_cast<char>(byte(random) & (trial % 2 ? 255 : 31));
-    try {
-      read_all(bytes);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure);
-    }
+    run_error_of([&] { read_all(bytes); });
   }
 }
 
@@ -198,13 +192,8 @@ TEST(GroupHeaders, OnlySoundOnesAreRead) {
     message.insert(message.end(), lengths, lengths + 4 * given.lengths.size());
     message.resize(message.size() + static_cast<size_t>(4 * given.ids));
     std::vector<GroupSpan> spans;
-    std::string error = "none";
-    try {
-      open_message(message, 1, given.samples, 4, spans);
-    } catch (const Error& e) {
-      error = e.what();
-    }
-    EXPECT_EQ(error, given.sound ? "none" : "another rank sent a damaged message of ids")
+    EXPECT_EQ(error_of([&] { open_message(message, 1, given.samples, 4, spans); }),
+              given.sound ? "" : "another rank sent a damaged message of ids")
         << given.name;
   }
 }

@@ -10,6 +10,7 @@
 
 #include "dlrm/core/error.h"
 
+#include "error_of.h"
 #include "placing.h"
 
 namespace dlrm::testing {
@@ -45,12 +46,7 @@ TEST_F(Placing, SettlingEndsWithTheErrorOfAMove) {
     calls_.reading.await();
     calls_.may_finish.open();
   });
-  try {
-    placement_.settle();
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "the disk of a is gone");
-  }
+  EXPECT_EQ(error_of([&] { placement_.settle(); }), "the disk of a is gone");
   opener.join();
 }
 
@@ -154,17 +150,6 @@ TEST_F(Placing, FewWritesWaitForTheStore) {
   EXPECT_EQ(calls_.rows_written, (kBatches - 1) * 3) << "the first one writes nothing";
 }
 
-/// The error that a call ends with.
-template <class Call>
-std::string error_of_call(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST_F(Placing, EndsWithTheErrorOfAWrite) {
   calls_.may_finish.open();
   calls_.write_fails = true;
@@ -172,8 +157,8 @@ TEST_F(Placing, EndsWithTheErrorOfAWrite) {
   step(true);
   std::vector<int64_t> four{4};
   placement_.place({{0, four.data(), 1, false}});
-  EXPECT_EQ(error_of_call([&] { placement_.settle(); }), "the disk of a is full");
-  EXPECT_EQ(error_of_call([&] { placement_.await(); }), "the disk of a is full");
+  EXPECT_EQ(error_of([&] { placement_.settle(); }), "the disk of a is full");
+  EXPECT_EQ(error_of([&] { placement_.await(); }), "the disk of a is full");
   EXPECT_EQ(calls_.rows_written, 0);
 }
 
@@ -186,22 +171,20 @@ TEST_F(Placing, OfSeveralErrorsTheFirstIsTold) {
   calls_.fails = calls_.write_fails = true;
   std::vector<int64_t> four{4};
   placement_.place({{0, four.data(), 1, false}});
-  EXPECT_EQ(error_of_call([&] { placement_.await(); }), "the disk of a is gone");
+  EXPECT_EQ(error_of([&] { placement_.await(); }), "the disk of a is gone");
   calls_.may_write.open();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time for a mistake to show
-  EXPECT_EQ(error_of_call([&] { placement_.settle(); }), "the disk of a is gone");
+  EXPECT_EQ(error_of([&] { placement_.settle(); }), "the disk of a is gone");
 }
 
 TEST_F(Placing, EndsEveryReadIfOneFails) {
   calls_.fails = true;
   calls_.may_finish.open();
-  try {
-    place({1}, {2});
-    placement_.await();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "the disk of a is gone");
-  }
+  EXPECT_EQ(error_of([&] {
+              place({1}, {2});
+              placement_.await();
+            }),
+            "the disk of a is gone");
   EXPECT_EQ(calls_.reads_under_way, 0);
   // Nobody waits for batches that come later.
   EXPECT_THROW(place({3}, {4}), Error);

@@ -1,13 +1,11 @@
 #include "train/checkpoint/checkpoint_files.h"
 
 #include <filesystem>
-#include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "dlrm/core/error.h"
-
+#include "error_of.h"
 #include "train/checkpoint_tensors.h"
 
 namespace dlrm::testing {
@@ -51,15 +49,6 @@ class CheckpointFolder : public ::testing::Test {
     std::sort(found.begin(), found.end());
     return found;
   }
-  std::string error_of(const std::function<void()>& call) const {
-    try {
-      call();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kFailure);
-      return error.what();
-    }
-    return "";
-  }
 
   TemporaryFolder folder_;
 };
@@ -92,7 +81,7 @@ TEST_F(CheckpointFolder, TheLinkToTheBestIsReplaced) {
   unlink_best(folder_.path(), true);
   EXPECT_THAT(names(), ElementsAre("step_000000010"));
   EXPECT_EQ(
-      error_of([&] { link_best(folder_.path("none"), "step_000000010"); }),
+      run_error_of([&] { link_best(folder_.path("none"), "step_000000010"); }),
       folder_.path("none/best") + ": cannot link to step_000000010: No such file or directory");
 }
 
@@ -123,7 +112,7 @@ TEST_F(CheckpointFolder, IsRemovedWholeEvenIfACrashLeftItsOldName) {
   make(".tmp_step_000000010.old/deeper");
   remove_checkpoint(folder_.path(), "step_000000010");
   EXPECT_THAT(names(), IsEmpty());
-  EXPECT_EQ(error_of([&] { remove_checkpoint(folder_.path(), "step_000000010"); }),
+  EXPECT_EQ(run_error_of([&] { remove_checkpoint(folder_.path(), "step_000000010"); }),
             folder_.path("step_000000010") + ": cannot remove: No such file or directory");
 }
 

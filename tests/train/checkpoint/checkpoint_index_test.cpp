@@ -12,6 +12,7 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/core/error.h"
 
+#include "error_of.h"
 #include "train/checkpoint/checkpoint_files.h"
 #include "train/checkpoint/checkpoint_verify.h"
 #include "train/checkpoint_tensors.h"
@@ -240,12 +241,7 @@ TEST(CheckpointPlaces, ADatasetOfAnotherSizeIsNoPieceOfAnOldCheckpoint) {
     index.files = {{static_cast<int64_t>(fs::file_size(path)), crc32c_of_file(path)}};
     write_index(folder.path(), index);
     const auto comm = make_self_comm();
-    std::string error;
-    try {
-      open_checkpoint(*comm, folder.path());
-    } catch (const Error& e) {
-      error = e.what();
-    }
+    const std::string error = error_of([&] { open_checkpoint(*comm, folder.path()); });
     EXPECT_THAT(error, HasSubstr(stored == 2 ? "" : "a piece of /a does not lie where index.h5"));
     EXPECT_EQ(error.empty(), stored == 2);
   }
@@ -286,14 +282,9 @@ TEST(CheckpointValues, ACheckpointThatIsNotFiniteIsPassedOverAndItsRowNamed) {
       spoil(newer, "/tables/C10/adam_m", 77, value, with_crcs);
       const auto comm = make_self_comm();
       EXPECT_EQ(find_checkpoint(*comm, folder.path()), folder.path("step_000000010"));
-      try {
-        find_checkpoint(*comm, newer);
-        ADD_FAILURE() << "taken for good";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ExitCode::kUsage);
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("rank_00001.h5"),
-                                        HasSubstr("/tables/C10/adam_m is not finite in row 77")));
-      }
+      EXPECT_THAT(usage_error_of([&] { find_checkpoint(*comm, newer); }),
+                  AllOf(HasSubstr("rank_00001.h5"),
+                        HasSubstr("/tables/C10/adam_m is not finite in row 77")));
     }
   }
 }
@@ -314,12 +305,8 @@ TEST(CheckpointValues, OfSeveralFaultsOfAFileTheFirstIsNamed) {
       least = std::min(least, piece.offset);
     }
   }
-  try {
-    open_checkpoint(*comm, saved);
-    ADD_FAILURE() << "taken for good";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.what(), saved + "/rank_00000.h5: " + first + " is not finite in row 3");
-  }
+  EXPECT_EQ(error_of([&] { open_checkpoint(*comm, saved); }),
+            saved + "/rank_00000.h5: " + first + " is not finite in row 3");
 }
 
 TEST(CheckpointValues, WhatIsNotFiniteIsNotSavedAndTheOlderOneStays) {

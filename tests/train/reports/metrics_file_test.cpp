@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "dlrm/core/error.h"
 #include "dlrm/core/file.h"
 
+#include "error_of.h"
 #include "train/checkpoint_tensors.h"
 
 namespace dlrm::testing {
@@ -117,12 +117,7 @@ TEST(MetricsFile, ALinkOrAMissingFolderIsRefused) {
   std::filesystem::create_symlink(folder.path("elsewhere"), folder.path("link"));
   for (const std::string& path : {folder.path("link"), folder.path("absent/file")}) {
     MetricsFile file{Log()};
-    try {
-      file.open(path);
-      ADD_FAILURE() << path;
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr(path + ": cannot open: "));
-    }
+    EXPECT_THAT(error_of([&] { file.open(path); }), HasSubstr(path + ": cannot open: "));
   }
 }
 

@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/core/cpus.h"
-#include "dlrm/core/error.h"
 #include "dlrm/train/machine.h"
 #if defined(DLRM_SIMT)
+#include "error_of.h"
 #include "kernels/simt/stand_ins/comm/fake_nccl.h"
 #endif
 
@@ -89,13 +90,8 @@ TEST(ThreadsFor, TheConfigPrecedesTheEnvironmentAndTheCpus) {
   const std::string more = std::to_string(kMostThreads + 1);
   ::setenv("OMP_NUM_THREADS", more.c_str(), 1);
   EXPECT_EQ(threads_for(2, share), 2);
-  try {
-    threads_for(0, share);
-    ADD_FAILURE() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    EXPECT_NE(std::string(error.what()).find("OMP_NUM_THREADS is " + more), std::string::npos);
-  }
+  EXPECT_THAT(usage_error_of([&] { threads_for(0, share); }),
+              ::testing::HasSubstr("OMP_NUM_THREADS is " + more));
   before ? ::setenv("OMP_NUM_THREADS", kept.c_str(), 1) : ::unsetenv("OMP_NUM_THREADS");
 }
 
@@ -149,13 +145,8 @@ TEST(Execution, OnACpuMovesNoDeviceMemory) {
                                         {CommKind::kNccl, "nccl"},
                                         {CommKind::kStaged, "staged"}}) {
       config.comm = kind;
-      std::string error;
-      try {
-        const Execution execution(*comm, config, share_of_three());
-      } catch (const Error& e) {
-        EXPECT_EQ(e.code(), ExitCode::kUsage);
-        error = e.what();
-      }
+      const std::string error =
+          usage_error_of([&] { const Execution execution(*comm, config, share_of_three()); });
       const std::string begin = *refused ? fmt::format("comm: {}: ", refused) : "";
       EXPECT_EQ(error.substr(0, begin.size()), begin);
       EXPECT_EQ(error.empty(), begin.empty()) << error;

@@ -57,13 +57,9 @@ TEST_F(Locks, AreOfRankZeroAndItsErrorsOfAll) {
     JobLocks locks(comm);
     locks.reserve("output.directory", path_);
     EXPECT_EQ(user_of(comm, folder_.path("a")), "");
-    try {
-      locks.reserve("checkpoint.directory", folder_.path("file/run"));
-      ADD_FAILURE() << "a folder in a file";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUsage);
-      EXPECT_THAT(error.what(), StartsWith("checkpoint.directory: "));
-    }
+    EXPECT_THAT(
+        usage_error_of([&] { locks.reserve("checkpoint.directory", folder_.path("file/run")); }),
+        StartsWith("checkpoint.directory: "));
     EXPECT_THAT(user_of(comm, folder_.path("file/run")), StartsWith(folder_.path("file/run")));
   });
 }

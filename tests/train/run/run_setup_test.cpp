@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
-#include "dlrm/core/error.h"
 
+#include "error_of.h"
 #include "train/small_run.h"
 
 namespace dlrm {
@@ -29,12 +29,7 @@ std::vector<std::string> errors_of(const std::function<void(RunOptions&)>& chang
   run_on_threads(3, [&](Communicator& comm) {
     RunOptions mine = options();
     if (comm.rank() == 1) change(mine);
-    try {
-      check_alike(comm, mine);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUsage);
-      errors[static_cast<size_t>(comm.rank())] = error.what();
-    }
+    errors[static_cast<size_t>(comm.rank())] = usage_error_of([&] { check_alike(comm, mine); });
   });
   return errors;
 }
@@ -69,12 +64,8 @@ void expect_another_plan(const std::function<void(RoutedPlan&)>& change) {
     RoutedPlan mine{make_plan(config, 2)};
     EXPECT_NO_THROW(check_alike(comm, mine, config.model));
     if (comm.rank() == 1) change(mine);
-    try {
-      check_alike(comm, mine, config.model);
-      ADD_FAILURE() << "accepted";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("has another plan than rank 0"));
-    }
+    EXPECT_THAT(error_of([&] { check_alike(comm, mine, config.model); }),
+                HasSubstr("has another plan than rank 0"));
   });
 }
 
@@ -183,13 +174,8 @@ TEST(CheckMemory, TooLittleIsRefusedWithTheTable) {
   little.rank_memory_bytes = 16;  // the dense part alone needs more
   for (const int rank : {0, 1}) {
     ::testing::internal::CaptureStderr();
-    try {
-      check_memory(Log(rank), config, plan, little);
-      ADD_FAILURE() << "accepted";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUsage);
-      EXPECT_THAT(error.what(), HasSubstr("too little memory: a rank may use 0.00 GiB here, and "));
-    }
+    EXPECT_THAT(usage_error_of([&] { check_memory(Log(rank), config, plan, little); }),
+                HasSubstr("too little memory: a rank may use 0.00 GiB here, and "));
     const std::string table = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(table.find("memory") != std::string::npos, rank == 0) << table;
   }
@@ -203,13 +189,8 @@ TEST(CheckMemory, OfAGpuNamesBothMemories) {
   little.host_memory_bytes = 0x1p29;
   little.gpu = true;
   ::testing::internal::CaptureStderr();
-  try {
-    check_memory(Log(), config, make_plan(config, 1), little);
-    ADD_FAILURE() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("a rank may use 0.25 GiB of its GPU and 0.50 GiB of the host, "));
-  }
+  EXPECT_THAT(error_of([&] { check_memory(Log(), config, make_plan(config, 1), little); }),
+              HasSubstr("a rank may use 0.25 GiB of its GPU and 0.50 GiB of the host, "));
   ::testing::internal::GetCapturedStderr();
 }
 
