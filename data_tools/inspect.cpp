@@ -11,6 +11,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/data/dataset_file.h"
+#include "dlrm/encode/preprocessing.h"
 
 namespace dlrm {
 namespace {
@@ -221,6 +222,9 @@ Inspection inspect(const Dataset& dataset, const std::string& path) {
     if (out.weighted) add_weights(*file, out);
     add_dense(*file, out);
   }
+  if (const std::string bytes = dataset.preprocessing(); !bytes.empty()) {
+    out.preprocessing = describe(parse_preprocessing(bytes, path + ": /preprocessing"));
+  }
   const auto samples = static_cast<double>(std::max<int64_t>(out.samples, 1));
   finish_labels(std::move(labels), out);
   out.weight_mean /= samples;
@@ -289,7 +293,7 @@ std::string describe_inspection(const Inspection& in) {
     text += fmt::format("weights of {:<16} min {:<12g} max {:<12g} mean {:g}\n", f.name,
                         f.weight_min, f.weight_max, f.weight_mean);
   }
-  return text + "good\n";
+  return text + in.preprocessing + "good\n";
 }
 
 }  // namespace dlrm

@@ -42,6 +42,7 @@ struct Inspection {
   std::vector<float> dense_min, dense_max;
   std::vector<double> dense_mean;
   std::vector<FeatureStatistics> features;
+  std::string preprocessing;  ///< a line for each column of records; empty if the files do not say
 };
 
 /// Reads and checks the whole dataset: structure, labels in [0, 1] (or NaN, of several), finite

@@ -258,7 +258,9 @@ class Shuffle {
   /// The second pass. `expected` is the sum of the inputs' samples.
   void sort(BucketFile& buckets, const SampleSum& expected) {
     buckets.end_appending();
-    DatasetWriter writer(shuffled(), codec_.layout(), sizes_.columns);
+    DatasetLayout layout = codec_.layout();
+    layout.preprocessing = dataset_.preprocessing();
+    DatasetWriter writer(shuffled(), std::move(layout), sizes_.columns);
     const int64_t most = buckets.bytes_of_largest_bucket();
     LoadedBucket one(codec_, sizes_, most), other(codec_, sizes_, most);
     LoadedBucket *now = &one, *next = &other;

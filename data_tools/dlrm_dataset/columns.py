@@ -164,7 +164,7 @@ def shape_name(hotness):
     return f"{hotness} id{'' if hotness == 1 else 's'} in a sample" if hotness else "lists"
 
 
-def create_file(path, samples, columns):
+def create_file(path, samples, columns, preprocessing=b""):
     """Creates the HDF5 file with room for all columns, and notes where they are."""
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_alignment(ALIGNMENT, ALIGNMENT)
@@ -180,6 +180,9 @@ def create_file(path, samples, columns):
                 dataset.attrs.create(name, value, dtype=np.int64)
             sums = create_dataset(file, "/checksums" + column.name, (-(-samples // BLOCK),), np.dtype(np.uint32))
             column.sums_position = sums.id.get_offset()
+        if preprocessing:
+            made = create_dataset(file, "/preprocessing", (len(preprocessing),), np.dtype(np.uint8))
+            made[:] = np.frombuffer(preprocessing, np.uint8)
 
 
 def create_dataset(file, name, shape, dtype):

@@ -37,6 +37,7 @@ class Writer:
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise DatasetError(f"{self.path}: is there and is no regular file: name another output")
         self.samples, self.lock, self.partial = 0, None, None
+        self.preprocessing = None  # a function of the bytes of /preprocessing, called when the file is finished
         self.label, self.weight = label, weight
         self.tasks = None if isinstance(label, str) else list(label)  # the columns of several labels
         if self.tasks is not None and (len(self.tasks) < 2 or len(set(self.tasks)) < len(self.tasks)):
@@ -235,7 +236,7 @@ class Writer:
             columns.append(StoredColumn("/weight", self.weights, (self.samples,)))
         for feature in self.features:
             columns += feature.columns(self.samples)
-        create_file(path, self.samples, columns)
+        create_file(path, self.samples, columns, self.preprocessing() if self.preprocessing else b"")
         with open(path, "r+b") as file:
             for column in columns:
                 column.write(file, self.samples)

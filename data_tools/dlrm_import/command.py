@@ -158,7 +158,7 @@ def import_records(options, schema, threads, start):
     # Chunks share many values. Python takes so long to look one up that it is better done once for several chunks.
     together = 1 if native.library() else TOGETHER
     encodings = make_encodings(schema, state.dictionaries, options.frozen_dictionary)
-    outputs = Outputs(schema, encodings, options.output, options.test_output)
+    outputs = Outputs(schema, encodings, options.output, options.test_output, converter.scales)
     try:
         totals = run(schema, options.inputs, unchanged, threads, work, outputs.append, together)
         if totals.records == 0:

@@ -3,6 +3,7 @@ import numpy as np
 
 from dlrm_dataset import Bags, Writer
 
+from .preprocessing import preprocessing_bytes
 from .problems import ImportProblem
 from .vocabulary import Given, Vocabulary
 
@@ -26,8 +27,9 @@ def make_encodings(schema, known, frozen):
 class Outputs:
     """One file, or one of training and one of test samples."""
 
-    def __init__(self, schema, encodings, output, test_output):
-        self.schema, self.encodings, self.path = schema, encodings, output
+    def __init__(self, schema, encodings, output, test_output, scales):
+        self.schema, self.encodings, self.path, self.scales = schema, encodings, output, scales
+        self.made = None  # the preprocessing
         self.ranges = {}  # least and largest by feature and by label
         self.labels = [LABEL] if schema.tasks is None else [f"{LABEL} {task}" for task in schema.tasks]
         label = LABEL if schema.tasks is None else self.labels
@@ -97,8 +99,15 @@ class Outputs:
                                 f"{'train on' if counts[0] == 0 else 'test with'}")
         self.writers = [self.train, self.test] if self.test else [self.train]
         for writer in self.writers:
+            writer.preprocessing = self.preprocessing
             writer.prepare()
         return counts
+
+    def preprocessing(self):
+        """Of all files, once the dictionaries are final."""
+        if self.made is None:
+            self.made = preprocessing_bytes(self.schema, self.scales, self.encodings)
+        return self.made
 
     def commit(self):
         """Gives the files their names."""

@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "dlrm/core/hash.h"
+#include "dlrm/encode/utf8.h"
 
 #include "csv_number.h"
 #include "csv_scan.h"
-#include "utf8.h"
 
 namespace dlrm {
 namespace {

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "dlrm/core/view.h"
-
-#include "text_table.h"
+#include "dlrm/encode/text_table.h"
 
 namespace dlrm {
 

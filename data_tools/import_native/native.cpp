@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "dlrm/core/hash.h"
+#include "dlrm/encode/text_table.h"
 
 #include "csv_chunk.h"
 #include "csv_number.h"
 #include "text_items.h"
-#include "text_table.h"
 
 namespace dlrm {
 namespace {

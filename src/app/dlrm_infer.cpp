@@ -1,5 +1,8 @@
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -8,6 +11,7 @@
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/error.h"
+#include "dlrm/core/file.h"
 #include "dlrm/train/checkpoint.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/spin_limit.h"
@@ -28,6 +32,8 @@ struct Arguments {
   int threads = 0;
   serve::LoadOptions load;
   serve::HttpOptions http;
+  std::string records;          // a file, or - for stdin
+  std::string keys;             // names with commas
   int64_t batch_wait = 100;     // microseconds
   double max_body = 16;         // MiB
   double reload_interval = 10;  // seconds
@@ -48,6 +54,16 @@ void declare(CLI::App& app, Arguments& a) {
       ->check(CLI::Range(int64_t{1}, kMostBatch));
   app.add_option("--threads", a.threads, "that compute (default: OMP_NUM_THREADS, or all CPUs)")
       ->check(CLI::Range(1, kMostThreads));
+}
+
+void declare_records(CLI::App& app, Arguments& a) {
+  CLI::Option* records = app.add_option(
+      "--records", a.records,
+      "predict records, one JSON object a line, as `dlrm-data import` reads them; - is stdin");
+  records->type_name("FILE");
+  app.add_option("--keys", a.keys,
+                 "columns, with commas, whose values are written beside each probability")
+      ->needs(records);
 }
 
 CLI::Option* declare_http(CLI::App& app, Arguments& a) {
@@ -111,7 +127,20 @@ void run(Arguments& a, bool serves_http) {
            static_cast<double>(model.table_bytes()) / 0x1p20, a.load.threads,
            a.load.threads == 1 ? "" : "s");
   if (serves_http) return serve_http(a, loaded);
-  serve::predict_lines(model, a.load.batch_size, STDIN_FILENO, STDOUT_FILENO);
+  serve::LineOptions lines;
+  lines.records = !a.records.empty();
+  for (size_t begin = 0; begin < a.keys.size();) {
+    const size_t end = std::min(a.keys.find(',', begin), a.keys.size());
+    lines.keys.push_back(a.keys.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::optional<File> file;
+  if (lines.records && a.records != "-") {
+    file = File::try_open(a.records, File::Mode::kRead);
+    if (!file) throw usage_error("{}: cannot open: {}", a.records, std::strerror(errno));
+  }
+  serve::predict_lines(model, lines, a.load.batch_size, file ? file->descriptor() : STDIN_FILENO,
+                       STDOUT_FILENO);
 }
 
 }  // namespace
@@ -127,7 +156,9 @@ int main(int argc, char** argv) {
   dlrm::Arguments arguments;
   ExitCode code = ExitCode::kDone;
   dlrm::declare(app, arguments);
-  const CLI::Option* port = dlrm::declare_http(app, arguments);
+  CLI::Option* port = dlrm::declare_http(app, arguments);
+  dlrm::declare_records(app, arguments);
+  port->excludes("--records");
   try {
     app.parse(argc, argv);
     dlrm::run(arguments, port->count() > 0);

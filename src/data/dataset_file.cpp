@@ -127,6 +127,8 @@ DatasetFile::DatasetFile(std::unique_ptr<MappedFile> file, const DatasetStructur
     weights_ = columns.find("/weight", structure.weights, samples_, 4);
     weight_sums_ = columns.sums("/weight", structure.weights, blocks());
   }
+  preprocessing_bytes_ = structure.preprocessing_bytes;
+  preprocessing_ = columns.find("/preprocessing", structure.preprocessing, preprocessing_bytes_, 1);
   for (const StoredFeature& feature : structure.features) {
     features_.push_back(columns.feature(feature, blocks()));
   }
@@ -141,6 +143,11 @@ int64_t DatasetFile::blocks() const {
 }
 
 void DatasetFile::check_whole() const { file_->check_whole(); }
+
+std::string DatasetFile::preprocessing() const {
+  if (!preprocessing_) return {};
+  return {reinterpret_cast<const char*>(preprocessing_), static_cast<size_t>(preprocessing_bytes_)};
+}
 
 const MappedFeature* DatasetFile::find(const std::string& name) const {
   for (const MappedFeature& feature : features_) {
@@ -160,6 +167,14 @@ Dataset::Dataset(const std::vector<std::string>& paths) : starts_{0} {
     check_alike(*files_.front(), *files_.back());
     starts_.push_back(starts_.back() + files_.back()->samples());
   }
+}
+
+std::string Dataset::preprocessing() const {
+  for (auto file = files_.rbegin(); file != files_.rend(); ++file) {
+    std::string bytes = (*file)->preprocessing();
+    if (!bytes.empty()) return bytes;
+  }
+  return {};
 }
 
 int64_t Dataset::rows(const std::string& feature) const {

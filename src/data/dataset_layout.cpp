@@ -78,6 +78,11 @@ std::vector<Extent> create_dataset_file(const std::string& path, const DatasetLa
   for (size_t f = 0; f < layout.features.size(); ++f) {
     create_feature(creator, layout.features[f], samples, ids[f]);
   }
+  if (const std::string& bytes = layout.preprocessing; !bytes.empty()) {
+    creator.file()
+        .create_dataset("/preprocessing", Type::kUint8, {static_cast<int64_t>(bytes.size())})
+        .write(View<const uint8_t>(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+  }
   return creator.close();
 }
 

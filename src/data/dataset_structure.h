@@ -37,6 +37,8 @@ struct DatasetStructure {
   StoredColumn weights;
   int64_t dense_width = 0;
   StoredColumn dense;
+  int64_t preprocessing_bytes = 0;  ///< how the samples were made of records; 0: the file has none
+  StoredColumn preprocessing;
   std::vector<StoredFeature> features;  ///< sorted by name
 };
 

@@ -36,6 +36,7 @@ class Hdf5Source : public BatchSource {
   void load(int64_t t, Batch& batch) const override;
   void will_need(int64_t t) const override;
   std::string describe() const override;
+  std::string preprocessing() const override { return dataset_.preprocessing(); }
 
  private:
   /// One feature of the config, with its columns in every file.

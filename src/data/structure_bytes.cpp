@@ -21,7 +21,8 @@ bool is_possible(const StoredFeature& feature, int64_t samples) {
 void check_structure(const DatasetStructure& structure) {
   bool possible =
       is_size(structure.samples) && is_size(structure.checksum_samples) &&
-      is_size(structure.dense_width) && is_size(structure.num_labels) && structure.num_labels > 0 &&
+      is_size(structure.dense_width) && is_size(structure.preprocessing_bytes) &&
+      is_size(structure.num_labels) && structure.num_labels > 0 &&
       (structure.label_type == LabelType::kUint8 || structure.label_type == LabelType::kFloat32);
   for (const StoredFeature& feature : structure.features) {
     possible = possible && is_possible(feature, structure.samples);

@@ -87,6 +87,8 @@ void visit(Stream& stream, DatasetStructure& structure) {
   visit(stream, structure.weights);
   stream(structure.dense_width);
   visit(stream, structure.dense);
+  stream(structure.preprocessing_bytes);
+  visit(stream, structure.preprocessing);
   stream.resize(structure.features);
   for (StoredFeature& feature : structure.features) {
     stream(feature.name);

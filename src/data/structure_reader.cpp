@@ -72,6 +72,14 @@ void StructureReader::read_samples() {
   read_labels();
   if (file_.exists("/weight")) read_weights();
   read_dense();
+  if (file_.exists("/preprocessing")) read_preprocessing();
+}
+
+void StructureReader::read_preprocessing() {
+  const hdf5::Dataset bytes = find("/preprocessing", 1);
+  if (bytes.type() != Type::kUint8) throw usage_error("{}: /preprocessing must hold uint8", path_);
+  out_.preprocessing_bytes = bytes.shape()[0];
+  out_.preprocessing.offset = offset_of(bytes);
 }
 
 void StructureReader::read_labels() {

@@ -19,6 +19,7 @@ class StructureReader {
   void read_labels();
   void read_weights();
   void read_dense();
+  void read_preprocessing();
   void read_feature(const std::string& name);
   void read_weights(StoredFeature& feature, const std::string& group);
   void read_offsets(StoredFeature& feature, const std::string& group);

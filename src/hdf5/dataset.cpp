@@ -5,7 +5,10 @@
 namespace dlrm::hdf5 {
 namespace {
 
-hid_t native_type(bool wide) { return wide ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT32; }
+hid_t native_type(Type type) {
+  if (type == Type::kUint8) return H5T_NATIVE_UINT8;
+  return type == Type::kInt64 ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT32;
+}
 
 }  // namespace
 
@@ -42,16 +45,16 @@ int64_t Dataset::stored_bytes() const {
   return static_cast<int64_t>(H5Dget_storage_size(handle_.id()));
 }
 
-void Dataset::read_as(bool wide, void* out) const {
+void Dataset::read_as(Type type, void* out) const {
   const Lock lock;
-  const herr_t done = H5Dread(handle_.id(), native_type(wide), H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
+  const herr_t done = H5Dread(handle_.id(), native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
   if (succeeded(done, "read", name())) return;
   throw usage_error("{}: HDF5 cannot read {}: {}", path(), name(), last_failure().reason);
 }
 
-void Dataset::write_as(bool wide, const void* values) {
+void Dataset::write_as(Type type, const void* values) {
   const Lock lock;
-  check(H5Dwrite(handle_.id(), native_type(wide), H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write",
+  check(H5Dwrite(handle_.id(), native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write",
         name());
   // Few values stay in a buffer of the library. Closing the dataset would lose a failure to write
   // it.

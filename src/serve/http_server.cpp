@@ -10,6 +10,7 @@
 #include "binary_samples.h"
 #include "framing.h"
 #include "json_samples.h"
+#include "records.h"
 
 namespace dlrm::serve {
 namespace {
@@ -27,6 +28,16 @@ double seconds_since(Clock::time_point begin) {
 /// The target without its query.
 std::string path_of(const HttpRequest& request) {
   return request.target.substr(0, request.target.find('?'));
+}
+
+/// Whether the target's query is explain=ids. Any other query is an error.
+bool explains(const HttpRequest& request) {
+  const size_t query = request.target.find('?');
+  if (query == std::string::npos) return false;
+  const std::string text = request.target.substr(query + 1);
+  if (text != "explain=ids")
+    throw usage_error("unknown query {}; there is explain=ids", json_text(text));
+  return true;
 }
 
 bool predicts(const HttpRequest& request) {
@@ -67,10 +78,8 @@ std::string model_text(const TrainedModel& model) {
 }
 
 /// One list, or that of each of several labels by name.
-std::string json_answer(const std::vector<float>& probabilities, const Inputs& inputs) {
-  if (inputs.tasks.empty()) {
-    return fmt::format("{{\"probabilities\": [{}]}}\n", fmt::join(probabilities, ", "));
-  }
+std::string json_lists(const std::vector<float>& probabilities, const Inputs& inputs) {
+  if (inputs.tasks.empty()) return fmt::format("[{}]", fmt::join(probabilities, ", "));
   std::string lists;
   for (size_t label = 0; label < inputs.labels(); ++label) {
     std::vector<float> own;
@@ -80,17 +89,21 @@ std::string json_answer(const std::vector<float>& probabilities, const Inputs& i
     lists += fmt::format("{}{}: [{}]", lists.empty() ? "" : ", ", json_text(inputs.tasks[label]),
                          fmt::join(own, ", "));
   }
-  return fmt::format("{{\"probabilities\": {{{}}}}}\n", lists);
+  return fmt::format("{{{}}}", lists);
 }
 
-HttpAnswer answer_of(const std::vector<float>& probabilities, bool binary, const Inputs& inputs) {
+/// `explained` is the text of the samples, or empty.
+HttpAnswer answer_of(const std::vector<float>& probabilities, bool binary,
+                     const std::string& explained, const Inputs& inputs) {
   for (size_t k = 0; k < probabilities.size(); ++k) {
     if (std::isfinite(probabilities[k])) continue;
     return refusal(
         400, fmt::format("samples[{}]: the model's output is not finite", k / inputs.labels()));
   }
   if (binary) return {200, kBinary, binary_probabilities(probabilities)};
-  return {200, kJson, json_answer(probabilities, inputs)};
+  return {200, kJson,
+          fmt::format("{{\"probabilities\": {}{}{}}}\n", json_lists(probabilities, inputs),
+                      explained.empty() ? "" : ", \"samples\": ", explained)};
 }
 
 }  // namespace
@@ -150,18 +163,25 @@ class HttpServer::Impl {
     }
     const bool binary = request.type == kBinary;
     Samples samples;
+    std::string explained;
     try {
-      samples = binary ? read_binary_samples(request.body, inputs_)
-                       : read_json_samples(request.body, inputs_);
+      if (binary) {
+        samples = read_binary_samples(request.body, inputs_);
+      } else if (has_records(request.body)) {
+        samples = read_json_records(request.body, batcher_.model()->records());
+        if (explains(request)) explained = samples_text(samples, inputs_);
+      } else {
+        samples = read_json_samples(request.body, inputs_);
+      }
     } catch (...) {
       return finish(failed(std::current_exception()));
     }
     request.body = {};
-    batcher_.predict(std::move(samples),
-                     [this, finish, binary](const std::vector<float>& probabilities,
-                                            const std::exception_ptr& error) {
-                       finish(error ? failed(error) : answer_of(probabilities, binary, inputs_));
-                     });
+    batcher_.predict(std::move(samples), [this, finish, binary, explained = std::move(explained)](
+                                             const std::vector<float>& probabilities,
+                                             const std::exception_ptr& error) {
+      finish(error ? failed(error) : answer_of(probabilities, binary, explained, inputs_));
+    });
   }
 
   Batcher& batcher_;

@@ -4,12 +4,14 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
 
 #include "json_samples.h"
+#include "records.h"
 
 namespace dlrm::serve {
 namespace {
@@ -29,20 +31,53 @@ void write_all(int file, std::string_view text) {
 struct Parsed {
   Samples samples;
   std::vector<std::string> errors;  ///< by line; empty if the line is a sample
+  std::vector<std::string> keys;    ///< by line: what precedes the probability
 };
 
-void parse(const std::vector<LineReader::Line>& lines, const Inputs& inputs, Parsed& parsed) {
-  parsed.samples.clear();
-  parsed.errors.assign(lines.size(), "");
-  for (size_t i = 0; i < lines.size(); ++i) {
-    try {
-      if (lines[i].cut) throw usage_error("the line is longer than {} bytes", kLongestLine);
-      append_json_sample(lines[i].text, inputs, parsed.samples);
-    } catch (const Error& error) {
-      parsed.errors[i] = error.what();
+/// Reads lines as samples or as records.
+class LineParser {
+ public:
+  LineParser(const TrainedModel& model, const LineOptions& options)
+      : inputs_(model.inputs()), keys_(options.keys) {
+    if (!options.records) return;
+    records_ = &model.records();
+    columns_ = records_->columns(options.keys);
+  }
+
+  void parse(const std::vector<LineReader::Line>& lines, Parsed& parsed) const {
+    parsed.samples.clear();
+    parsed.errors.assign(lines.size(), "");
+    parsed.keys.assign(lines.size(), "");
+    for (size_t i = 0; i < lines.size(); ++i) {
+      try {
+        if (lines[i].cut) throw usage_error("the line is longer than {} bytes", kLongestLine);
+        if (records_) {
+          append_record_of(lines[i].text, parsed.samples, parsed.keys[i]);
+        } else {
+          append_json_sample(lines[i].text, inputs_, parsed.samples);
+        }
+      } catch (const Error& error) {
+        parsed.errors[i] = error.what();
+      }
     }
   }
-}
+
+ private:
+  void append_record_of(std::string_view text, Samples& samples, std::string& keys) const {
+    Records records(columns_->size());
+    append_record(text, *columns_, records);
+    for (const std::string& key : keys_) {
+      const auto column = static_cast<size_t>(columns_->find(key));
+      keys += fmt::format("{}: {}, ", json_text(key), json_text(records.field(0, column)));
+    }
+    records_->append(records, 0, *columns_, samples);
+  }
+
+  const Inputs& inputs_;
+  const std::vector<std::string> keys_;
+  const RecordInputs* records_ = nullptr;
+  std::optional<Columns> columns_;
+};
 
 /// The probability of a sample, or those of several labels by name.
 std::string text_of(View<const float> p, const Inputs& inputs) {
@@ -104,28 +139,32 @@ bool LineReader::read_more() {
   return count > 0;
 }
 
-void predict_lines(TrainedModel& model, int64_t batch_size, int in, int out) {
+void predict_lines(TrainedModel& model, const LineOptions& options, int64_t batch_size, int in,
+                   int out) {
+  const LineParser parser(model, options);
   LineReader reader(in, kLongestLine);
   Parsed parsed;
   std::vector<float> probabilities;
   for (;;) {
     const auto& lines = reader.next(static_cast<size_t>(batch_size));
     if (lines.empty()) return;
-    parse(lines, model.inputs(), parsed);
+    parser.parse(lines, parsed);
     const size_t labels = model.inputs().labels();
     probabilities.resize(static_cast<size_t>(parsed.samples.size) * labels);
     model.predict(parsed.samples, probabilities);
     std::string answers;
     View<const float> rest = probabilities;
-    for (std::string& error : parsed.errors) {
+    for (size_t line = 0; line < parsed.errors.size(); ++line) {
+      std::string& error = parsed.errors[line];
+      const std::string& keys = parsed.keys[line];
       const View<const float> p = rest.first(error.empty() ? labels : 0);
       rest = rest.subspan(p.size());
       for (const float value : p) {
         if (!std::isfinite(value)) error = "the model's output is not finite";
       }
       answers += error.empty()
-                     ? fmt::format("{{\"probability\": {}}}\n", text_of(p, model.inputs()))
-                     : fmt::format("{{\"error\": {}}}\n", json_text(error));
+                     ? fmt::format("{{{}\"probability\": {}}}\n", keys, text_of(p, model.inputs()))
+                     : fmt::format("{{{}\"error\": {}}}\n", keys, json_text(error));
     }
     write_all(out, answers);
   }

@@ -38,10 +38,18 @@ class LineReader {
   std::vector<Line> lines_;
 };
 
-/// Answers each line of `in`, a sample in JSON, by a line on `out`: {"probability": p},
+/// What lines are.
+struct LineOptions {
+  bool records = false;           ///< records instead of samples
+  std::vector<std::string> keys;  ///< columns of records whose values precede the probability
+};
+
+/// Answers each line of `in`, a sample or a record in JSON, by a line on `out`: {"probability": p},
 /// with several labels {"probability": {"click": p, ...}}, or {"error": "..."} if the line is bad.
 /// Lines that have arrived together are predicted together, at most `batch_size` at once. Returns
-/// at the end of `in`. Throws run_error if `out` fails.
-void predict_lines(TrainedModel& model, int64_t batch_size, int in, int out);
+/// at the end of `in`. Throws run_error if `out` fails, and a usage_error if the model cannot read
+/// records.
+void predict_lines(TrainedModel& model, const LineOptions& options, int64_t batch_size, int in,
+                   int out);
 
 }  // namespace dlrm::serve

@@ -98,7 +98,9 @@ void Reloader::look() {
     auto model = std::make_shared<TrainedModel>(folder, options_);
     if (model->inputs() != batcher_.model()->inputs()) {
       throw usage_error(
-          "{}: its features or tasks are not those of the model in use; start again to use it",
+          "{}: its features, tasks or preprocessing are not those of the model in use; start again "
+          "to "
+          "use it",
           folder);
     }
     batcher_.use(model);

@@ -4,6 +4,7 @@
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/error.h"
+#include "dlrm/core/hash.h"
 #include "dlrm/train/checkpoint.h"
 #include "dlrm/train/model.h"
 
@@ -105,10 +106,28 @@ TrainedModel::TrainedModel(const std::string& checkpoint, const LoadOptions& opt
   const RunConfig config = serving_config(state, checkpoint, options);
   step_ = state.step;
   inputs_ = inputs_of(config.model);
+  const std::string preprocessing = read_preprocessing(checkpoint);
+  if (preprocessing.empty()) {
+    no_records_ = "the model takes ids: its training data was not written by dlrm-data import";
+  } else {
+    try {
+      const std::string where = checkpoint + "/index.h5: /preprocessing";
+      records_ =
+          std::make_unique<RecordInputs>(parse_preprocessing(preprocessing, where), inputs_, where);
+      inputs_.preprocessing = hash_bytes(preprocessing.data(), preprocessing.size());
+    } catch (const Error& error) {
+      no_records_ = error.what();
+    }
+  }
   impl_ = std::make_unique<Impl>(*comm, checkpoint, config, options);
 }
 
 TrainedModel::~TrainedModel() = default;
+
+const RecordInputs& TrainedModel::records() const {
+  if (!records_) throw usage_error("{}", no_records_);
+  return *records_;
+}
 
 int64_t TrainedModel::table_bytes() const { return impl_->table_bytes(); }
 

@@ -5,6 +5,7 @@
 
 #include "dlrm/core/view.h"
 
+#include "records.h"
 #include "samples.h"
 
 namespace dlrm::serve {
@@ -32,6 +33,8 @@ class TrainedModel {
   ~TrainedModel();
 
   const Inputs& inputs() const { return inputs_; }
+  /// A usage_error says why if records cannot be predicted.
+  const RecordInputs& records() const;
   const std::string& checkpoint() const { return checkpoint_; }
   int64_t step() const { return step_; }  ///< steps that the model was trained for
   int64_t table_bytes() const;            ///< memory of all tables, mapped ones apart
@@ -45,6 +48,8 @@ class TrainedModel {
   std::string checkpoint_;
   int64_t step_ = 0;
   Inputs inputs_;
+  std::unique_ptr<RecordInputs> records_;
+  std::string no_records_;  ///< why there are none
   std::unique_ptr<Impl> impl_;
 };
 

@@ -45,6 +45,7 @@ struct SmallDataset {
   LabelType label = LabelType::kUint8;
   int64_t labels = 1;  // of a sample
   bool weighted = false;
+  std::string preprocessing;
   bool id_weights = false;  // of the ids of `three` and `bags`: that of sample i is i + k/4
   int64_t rows_one = 50, rows_three = 70, rows_bags = 30;
 
@@ -54,6 +55,7 @@ struct SmallDataset {
     layout.label = label;
     layout.labels = labels;
     layout.weighted = weighted;
+    layout.preprocessing = preprocessing;
     layout.features = {{"one", 1, rows_one, IdType::kInt32},
                        {"three", 3, rows_three, IdType::kInt64, -1, id_weights},
                        {"bags", 0, rows_bags, IdType::kInt32, -1, id_weights}};

@@ -34,10 +34,12 @@ class Frame:
 
 
 def content(path):
-    """Every dataset and attribute with its type."""
+    """Every dataset and attribute with its type, but for the preprocessing, which says how they came to be."""
     found = {}
 
     def visit(name, thing):
+        if name == "preprocessing":
+            return
         found[name] = {key: (np.asarray(value).dtype.str, np.asarray(value).tolist())
                        for key, value in thing.attrs.items()}
         if isinstance(thing, h5py.Dataset):

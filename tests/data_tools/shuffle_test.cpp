@@ -233,6 +233,13 @@ TEST_F(Shuffled, KeepsSeveralLabelsBesideWeightsOfIds) {
   }
 }
 
+TEST_F(Shuffled, KeepsThePreprocessing) {
+  data_.preprocessing = "how it was made";
+  data_.write(in_, kSamples);
+  shuffle_dataset(options());
+  EXPECT_EQ(DatasetFile(out_).preprocessing(), "how it was made");
+}
+
 TEST_F(Shuffled, ContinuesInTheFirstPass) {
   ShuffleOptions saving = options(0x1p20);
   saving.save_every = 1 << 20;

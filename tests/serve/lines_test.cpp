@@ -114,7 +114,7 @@ TEST(PredictLines, AnswersEachLineInOrder) {
   TrainedModel model(folder_of(folder.path()), {});
   Pipe in, out;
   std::thread predicts([&] {
-    predict_lines(model, 4, in.reader(), out.writer());
+    predict_lines(model, {}, 4, in.reader(), out.writer());
     out.close_writer();
   });
   LineReader answers(out.reader(), 1000);
@@ -145,7 +145,7 @@ TEST(PredictLines, EveryTaskHasItsProbability) {
   in.write(line_of(config, evaluated.samples, 0) + "{\"dense\": []}\n" +
            line_of(config, evaluated.samples, 1));
   in.close_writer();
-  predict_lines(model, 4, in.reader(), out.writer());
+  predict_lines(model, {}, 4, in.reader(), out.writer());
   LineReader answers(out.reader(), 1000);
   const std::vector<std::string> lines = texts(answers.next(9));
   ASSERT_EQ(lines.size(), 3u);
@@ -168,7 +168,7 @@ TEST(PredictLines, ALineThatIsTooLongIsAnErrorAndTheNextIsAnswered) {
     in.write("\n{\"dense\": [0, 0, 0, 0, 0]}\n");
     in.close_writer();
   });
-  predict_lines(model, 4, in.reader(), out.writer());
+  predict_lines(model, {}, 4, in.reader(), out.writer());
   writer.join();
   LineReader answers(out.reader(), 1000);
   const std::vector<std::string> lines = texts(answers.next(9));
@@ -185,7 +185,7 @@ TEST(PredictLines, OutputsThatAreNotFiniteAreErrors) {
   Pipe in, out;
   in.write("{\"dense\": [3e38, -3e38, 3e38, -3e38, 3e38]}\n{\"dense\": [0, 0, 0, 0, 0]}\n");
   in.close_writer();
-  predict_lines(model, 4, in.reader(), out.writer());
+  predict_lines(model, {}, 4, in.reader(), out.writer());
   LineReader answers(out.reader(), 1000);
   const std::vector<std::string> lines = texts(answers.next(9));
   ASSERT_EQ(lines.size(), 2u);
@@ -199,7 +199,7 @@ TEST(PredictLines, AnOutputThatCannotBeWrittenIsARunError) {
   TrainedModel model(folder_of(folder.path()), {});
   Pipe in;
   in.write("{}\n");
-  EXPECT_NE(run_error_of([&] { predict_lines(model, 4, in.reader(), -1); }), "");
+  EXPECT_NE(run_error_of([&] { predict_lines(model, {}, 4, in.reader(), -1); }), "");
 }
 
 }  // namespace

@@ -13,20 +13,20 @@ HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 DIRECT = {
     "core": [], "config": ["core"], "device": ["core"], "wire": ["core"], "comm": ["core", "device", "wire"],
     "plan": ["core", "config", "wire"], "hdf5": ["core"], "data": ["core", "config", "hdf5"], "ops": ["core", "device"],
-    "nn": ["config", "ops", "comm"], "embedding": ["ops", "comm", "plan"], "metrics": ["core", "comm"],
+    "encode": ["core"], "nn": ["config", "ops", "comm"], "embedding": ["ops", "comm", "plan"], "metrics": ["core", "comm"],
 }
 DIRECT["train"] = list(DIRECT)
 DIRECT["serve"] = list(DIRECT)
 DIRECT["bench"] = list(DIRECT)
 DIRECT["app"] = list(DIRECT)
-DIRECT["data_tools"] = ["data"]
+DIRECT["data_tools"] = ["data", "encode"]
 DIRECT["python"] = list(DIRECT)
 DIRECT["kernels"] = ["core", "ops"]
 
 THIRD_PARTY = {
     r"mpi\.h": {"comm"}, r"nccl\.h": {"comm"}, r"yaml-cpp/": {"config"}, r"hdf5\.h": {"hdf5"},
-    r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"xxhash\.h": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench", "serve"},
-    r"CLI/": {"app", "data_tools"}, r"isa-l": {"core", "data"}, r"liburing": {"embedding"}, r"boost/": {"serve"}, r"pybind11/": {"python"},
+    r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"xxhash\.h": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench", "serve", "encode"},
+    r"CLI/": {"app", "data_tools"}, r"isa-l": {"core", "data", "encode"}, r"liburing": {"embedding"}, r"boost/": {"serve"}, r"pybind11/": {"python"},
 }
 # Headers of CUDA and of our kernels: the only folders or files that may name them. Tests may.
 CUDA = ("kernels/", "src/device/cuda/", "src/ops/cuda/", "src/comm/nccl/", "include/dlrm/device/cuda/")

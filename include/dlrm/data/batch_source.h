@@ -36,6 +36,8 @@ class BatchSource {
   virtual void will_need(int64_t) const {}
   /// A description for the log: "train.h5: 1000000 samples".
   virtual std::string describe() const = 0;
+  /// How the samples were made of records (Dataset::preprocessing()); empty if nobody knows.
+  virtual std::string preprocessing() const { return {}; }
 };
 
 enum class Split : uint8_t { kTrain, kValid, kTest };

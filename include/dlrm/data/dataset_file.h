@@ -59,6 +59,9 @@ class DatasetFile {
   /// Samples in a block with a checksum, a power of 2. 0: the file has no checksums.
   int64_t checksum_samples() const { return checksum_samples_; }
   int64_t blocks() const;  ///< with a checksum
+  /// How the samples were made of records (docs/file-formats.md, "Preprocessing"); empty if the
+  /// file does not say.
+  std::string preprocessing() const;
   /// Compares the labels, weights, dense features and `features` (numbers in features()) of a block
   /// with their checksums. An error (exit 2) names the file, the column and the block's samples.
   void verify(int64_t block, View<const size_t> features) const;
@@ -79,6 +82,8 @@ class DatasetFile {
   const std::byte* label_sums_ = nullptr;
   const std::byte* weight_sums_ = nullptr;
   const std::byte* dense_sums_ = nullptr;
+  int64_t preprocessing_bytes_ = 0;
+  const std::byte* preprocessing_ = nullptr;
   std::vector<MappedFeature> features_;
 };
 
@@ -94,6 +99,8 @@ class Dataset {
   const std::vector<std::unique_ptr<DatasetFile>>& files() const { return files_; }
   /// [files + 1] number of samples before each file.
   const std::vector<int64_t>& starts() const { return starts_; }
+  /// That of the last file that has some: an import that goes on with a dictionary extends it.
+  std::string preprocessing() const;
   /// The largest `rows` of a feature over the files.
   int64_t rows(const std::string& feature) const;
 

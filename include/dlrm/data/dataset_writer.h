@@ -28,8 +28,9 @@ struct DatasetLayout {
   int64_t dense = 0;  ///< numbers per sample
   std::vector<FeatureColumn> features;
   LabelType label = LabelType::kUint8;
-  int64_t labels = 1;     ///< of a sample
-  bool weighted = false;  ///< samples have weights
+  int64_t labels = 1;         ///< of a sample
+  bool weighted = false;      ///< samples have weights
+  std::string preprocessing;  ///< how the samples were made of records; empty: nobody knows
   /// Samples that will be written, or -1 if unknown. If known, columns are written straight to
   /// their final place. If unknown, or if the number of ids of a feature with offsets is, they
   /// are first written to temporary files in the same folder, so every byte is written twice.

@@ -98,17 +98,17 @@ class Dataset : public Object {
   /// Bytes stored in the file. Less than the elements need if some were not written.
   int64_t stored_bytes() const;
 
-  /// All elements, converted to T: uint32_t or int64_t. What is no number or damaged is a
+  /// All elements, converted to T: uint8_t, uint32_t or int64_t. What is no number or damaged is a
   /// usage_error.
   template <class T>
   std::vector<T> read() const {
     std::vector<T> values(static_cast<size_t>(elements()));
-    if (!values.empty()) read_as(is_wide<T>(), values.data());
+    if (!values.empty()) read_as(type_of<T>(), values.data());
     return values;
   }
   template <class T>
   void write(View<const T> values) {
-    if (values.size() > 0) write_as(is_wide<T>(), values.data());
+    if (values.size() > 0) write_as(type_of<T>(), values.data());
   }
 
  private:
@@ -119,12 +119,15 @@ class Dataset : public Object {
         elsewhere_(elsewhere) {}
 
   template <class T>
-  static constexpr bool is_wide() {
-    static_assert(std::is_same_v<T, uint32_t> || std::is_same_v<T, int64_t>);
-    return std::is_same_v<T, int64_t>;
+  static constexpr Type type_of() {
+    if constexpr (std::is_same_v<T, uint8_t>) return Type::kUint8;
+    if constexpr (std::is_same_v<T, uint32_t>) return Type::kUint32;
+    static_assert(std::is_same_v<T, uint8_t> || std::is_same_v<T, uint32_t> ||
+                  std::is_same_v<T, int64_t>);
+    return Type::kInt64;
   }
-  void read_as(bool wide, void* out) const;
-  void write_as(bool wide, const void* values);
+  void read_as(Type type, void* out) const;
+  void write_as(Type type, const void* values);
 
   Shape shape_;
   bool elsewhere_;  // in another file

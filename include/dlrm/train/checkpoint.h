@@ -21,7 +21,9 @@ struct CheckpointState {
   int64_t data_samples = 0;  ///< of the training data; 0: not known
   std::string config;        ///< resolved YAML
   std::string plan;          ///< plan.json
-  std::string evaluations;   ///< EvaluationHistory::text(), empty if there were none
+  std::string
+      preprocessing;  ///< of the training data (BatchSource::preprocessing()); on rank 0 alone
+  std::string evaluations;  ///< EvaluationHistory::text(), empty if there were none
   /// By rank: the algorithms that its operations chose by timing (Ops::tuned_algorithms).
   std::vector<std::string> tuned_algorithms;
 };
@@ -72,6 +74,10 @@ bool has_checkpoints(Communicator& comm, const std::string& directory);
 /// damaged. Collective.
 CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoint,
                                 bool verified = false);
+
+/// How the samples of the training data were made of records, of a checkpoint that was verified.
+/// Empty if it does not say.
+std::string read_preprocessing(const std::string& checkpoint);
 
 /// Fills every piece from a checkpoint of any sharding. If shapes differ, a usage_error names the
 /// tensor. With `weights_only`, the optimizer's state is left out. Collective.

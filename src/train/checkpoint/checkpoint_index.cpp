@@ -17,6 +17,7 @@ constexpr int64_t kVersion = 1;
 constexpr const char* kIndexFile = "/index.h5";
 constexpr const char* kIndexCrc = "/index.crc";
 constexpr const char* kChoices = "/layout/choices";
+constexpr const char* kPreprocessing = "/preprocessing";
 constexpr const char* kPieceCrcs = "/layout/piece_crcs";
 
 std::string crc_line(const std::string& index_path) {
@@ -136,6 +137,10 @@ void write_index(const std::string& folder, const CheckpointIndex& index) {
   write_integers(file, kPieceCrcs, *records.piece_crcs);
   write_integers(file, "/layout/files", records.files);
   write_integers(file, kChoices, records.tuned_algorithms);
+  if (const std::string& bytes = index.state.preprocessing; !bytes.empty()) {
+    file.create_dataset(kPreprocessing, hdf5::Type::kUint8, {static_cast<int64_t>(bytes.size())})
+        .write(View<const uint8_t>(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+  }
   file.close();
   File(path, File::Mode::kReadWrite).sync();
   write_file(folder + kIndexCrc, crc_line(path));
@@ -167,6 +172,13 @@ CheckpointIndex read_index(const std::string& folder) {
     throw run_error("{}: is of step {}, its folder is not", path, index.state.step);
   }
   return index;
+}
+
+std::string read_preprocessing(const std::string& checkpoint) {
+  const hdf5::File file = hdf5::File::open(checkpoint + kIndexFile);
+  if (!file.exists(kPreprocessing)) return {};
+  const std::vector<uint8_t> bytes = file.dataset(kPreprocessing).read<uint8_t>();
+  return {bytes.begin(), bytes.end()};
 }
 
 void broadcast_index(Communicator& comm, CheckpointIndex& index) {

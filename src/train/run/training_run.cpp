@@ -272,6 +272,7 @@ void TrainingRun::save(const RunProgress& progress) {
   state.seed = config_.train.seed;
   state.data_samples = batches.samples;
   state.config = to_yaml(config_);
+  if (context_.comm.rank() == 0) state.preprocessing = parts_.train.preprocessing();
   state.plan = to_json(parts_.plan, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
   state.evaluations = evaluations_.text();

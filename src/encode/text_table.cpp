@@ -1,4 +1,4 @@
-#include "text_table.h"
+#include "dlrm/encode/text_table.h"
 
 #include <algorithm>
 #include <cstring>

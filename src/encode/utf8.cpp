@@ -1,4 +1,4 @@
-#include "utf8.h"
+#include "dlrm/encode/utf8.h"
 
 #include <cstdint>
 #include <cstring>

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "dlrm/core/view.h"
-
-#include "text_key.h"
+#include "dlrm/encode/text_key.h"
 
 namespace dlrm {
 
@@ -19,6 +18,8 @@ class TextTable {
   int64_t size() const { return static_cast<int64_t>(texts_.size()); }
   /// All different texts, in the order of their numbers.
   View<const std::string_view> texts() const { return texts_; }
+  /// The number of a text; -1 if it is unknown.
+  int32_t find(std::string_view text) const { return find(text, TextKey(text)); }
   /// numbers[i] = `first` + the number of texts[i]. New texts get the next numbers, in order.
   void number_all(View<const std::string_view> texts, int32_t first, int32_t* numbers);
   /// The same for known texts. Others get `first` - 1.

@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlrm/encode/text_table.h"
+
+namespace dlrm {
+
+/// How an import made samples of records: what the schema says of columns, the dictionaries, and
+/// the means and deviations (docs/file-formats.md, "Preprocessing").
+struct Preprocessing {
+  struct Dense {
+    std::string column;
+    std::optional<double> fill;  ///< for a missing value, which is an error without it
+    double least = -std::numeric_limits<double>::infinity();
+    double most = std::numeric_limits<double>::infinity();
+    bool log = false;
+    std::optional<double> mean;  ///< if the column is standardised
+    double deviation = 1;
+  };
+  enum class Values : uint8_t { kText, kInteger, kHex };
+  enum class Encoding : uint8_t { kDictionary, kHash, kIntegers };
+  struct List {
+    std::optional<std::string> separator;  ///< of the items of a text
+    int64_t cap = std::numeric_limits<int64_t>::max();
+    bool keeps_last = false;
+  };
+  struct Sparse {
+    std::string feature, column;
+    Values values = Values::kText;
+    Encoding encoding = Encoding::kDictionary;
+    int64_t rows = std::numeric_limits<int64_t>::max();  ///< every id is less
+    std::optional<std::string> fill;
+    std::optional<int64_t> fill_integer;  ///< of integer values
+    std::optional<List> list;
+    size_t dictionary = 0;  ///< in `dictionaries`
+  };
+  /// Value k has the id k + 1. 0 stands for values that are not there.
+  struct Dictionary {
+    std::string name;
+    bool of_texts = true;     ///< otherwise each value is the 8 bytes of an int64
+    TextTable values{false};  ///< of `bytes`
+  };
+
+  std::vector<std::string> missing;  ///< texts that stand for a missing number
+  std::vector<Dense> dense;          ///< in the order of a sample's numbers
+  std::vector<Sparse> sparse;
+  std::vector<Dictionary> dictionaries;
+  std::vector<std::unique_ptr<std::string>> bytes;
+};
+
+/// Reads the bytes that datasets and checkpoints carry. A usage_error begins with `where`.
+Preprocessing parse_preprocessing(std::string_view bytes, const std::string& where);
+
+/// A line for each column, as `dlrm-data inspect` prints it.
+std::string describe(const Preprocessing& preprocessing);
+
+}  // namespace dlrm
