@@ -14,6 +14,8 @@ onnx: inputs `dense` [b, d] (unless the model takes no dense features) and ids [
   -1, with `weights_of_<feature>` [b, L] if its ids have weights; output `probability` [b], with several tasks
   `probability_<task>` of each. Weights of 1 KiB or more are in MODEL.onnx.data.
 
+Beside each is MODEL.preprocessing.gz, if the checkpoint says how records become samples.
+
 docs/model.md has the formulas. Needs NumPy, h5py and PyYAML, and the package `torch` or `onnx` for
 these formats.
 """
@@ -73,6 +75,20 @@ def write_onnx(model, path):
     export_onnx.save(model, path)
 
 
+def write_preprocessing(model, path):
+    """What is there of another model does not stay."""
+    name = os.path.splitext(path)[0] + ".preprocessing.gz"
+    if model.preprocessing:
+        replace_files({name: lambda partial: write_bytes(partial, model.preprocessing)})
+    elif os.path.exists(name):
+        os.unlink(name)
+
+
+def write_bytes(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+
+
 FORMATS = {"npz": (".npz", None, lambda model, path: replace_files({path: lambda n: write_npz(model, n)})),
            "torch": (".py", "torch", write_torch),
            "onnx": (".onnx", "onnx", write_onnx)}
@@ -92,7 +108,9 @@ def main():
             importlib.import_module(package)
         except ImportError:
             raise Refused(f"--to {args.to} needs the Python package {package}: pip install {package}") from None
-    write(trained_model.load(args.checkpoint), args.out)
+    model = trained_model.load(args.checkpoint)
+    write(model, args.out)
+    write_preprocessing(model, args.out)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,9 @@ class TrainedModel:
     interaction: the map of the config, with its type and options.
     """
 
-    def __init__(self, config, arrays):
+    def __init__(self, config, arrays, preprocessing=b""):
         model = config["model"]
+        self.preprocessing = preprocessing  # how samples are made of records (docs/file-formats.md); may be empty
         self.arrays = arrays
         self.dense_features = model["dense_features"]
         self.activation = model["activation"]
@@ -271,12 +272,14 @@ def checkpoint_folder(path):
 def load(path):
     """Reads the weights of a checkpoint. The optimizer's state is left out."""
     index = os.path.join(checkpoint_folder(path), "index.h5")
-    arrays = {}
+    arrays, preprocessing = {}, b""
     try:
         with h5py.File(index, "r") as file:
             if file.attrs.get("format") != "dlrm-checkpoint":
                 raise ModelError(f"{index}: not a checkpoint of dlrm-train")
             config = yaml.safe_load(file.attrs["config"])
+            if "preprocessing" in file:
+                preprocessing = file["preprocessing"][()].tobytes()
             for name in file.attrs["tensors"].strip().split("\n"):
                 if not OPTIMIZER_STATE.search(name):
                     arrays[name.strip("/")] = file[name][()]
@@ -286,4 +289,4 @@ def load(path):
         # Rows of a rank file that is missing read as NaN.
         if not np.isfinite(array).all():
             raise ModelError(f"{index}: /{name} has values that are not finite; is a rank file missing?")
-    return TrainedModel(config, arrays)
+    return TrainedModel(config, arrays, preprocessing)

@@ -14,9 +14,10 @@ import urllib.request
 import h5py
 import numpy as np
 
-from import_fixture import Importing, main
+from import_fixture import ROOT, Importing, main
 
 DATA = TRAIN = INFER = ""
+EXPORT = os.path.join(ROOT, "data_tools", "export_model.py")
 ROUNDS = 6
 RECORDS = 150
 
@@ -162,6 +163,12 @@ class Records(Importing):
             # The samples of the answer are a request, too.
             status, again = self.ask(url + "/predict", {"samples": answer["samples"]})
             self.assertEqual(again, {"probabilities": answer["probabilities"]})
+
+    def test_exports_carry_the_preprocessing(self):
+        self.trained("label: click\ndense: [age]\nsparse: [user]\n", self.write("log.csv", "click,age,user\n1,3,a\n0,4,b\n"))
+        self.run_program(sys.executable, EXPORT, "ckpt", "--to", "npz", "model.npz")
+        with h5py.File(self.path("train.h5")) as data, open(self.path("model.preprocessing.gz"), "rb") as export:
+            self.assertEqual(export.read(), data["preprocessing"][:].tobytes())
 
     def test_files_of_records(self):
         records = [{"click": 1, "age": age, "user": f"u{age}"} for age in range(20)]
