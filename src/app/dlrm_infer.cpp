@@ -34,6 +34,7 @@ struct Arguments {
   serve::HttpOptions http;
   std::string records;          // a file, or - for stdin
   std::string keys;             // names with commas
+  std::string format;           // of records: json, csv, tsv
   int64_t batch_wait = 100;     // microseconds
   double max_body = 16;         // MiB
   double reload_interval = 10;  // seconds
@@ -59,8 +60,12 @@ void declare(CLI::App& app, Arguments& a) {
 void declare_records(CLI::App& app, Arguments& a) {
   CLI::Option* records = app.add_option(
       "--records", a.records,
-      "predict records, one JSON object a line, as `dlrm-data import` reads them; - is stdin");
+      "predict records as `dlrm-data import` reads them: CSV, TSV, or JSON lines; - is stdin");
   records->type_name("FILE");
+  app.add_option("--format", a.format,
+                 "json, csv or tsv (default: by the name's ending, or json); text has a header")
+      ->check(CLI::IsMember({"json", "csv", "tsv"}))
+      ->needs(records);
   app.add_option("--keys", a.keys,
                  "columns, with commas, whose values are written beside each probability")
       ->needs(records);
@@ -93,6 +98,17 @@ std::string find(Communicator& comm, const std::string& given) {
   const auto found = find_trained(comm, given);
   if (!found) throw usage_error("{}: there is no checkpoint", given);
   return *found;
+}
+
+/// How the records are delimited; none if they are JSON.
+std::optional<TextFormat> text_format(const Arguments& a) {
+  const auto ends = [&](const char* format) {
+    return a.format == format ||
+           (a.format.empty() && a.records.ends_with("." + std::string(format)));
+  };
+  if (ends("csv")) return TextFormat{',', '"'};
+  if (ends("tsv")) return TextFormat{'\t', '\0'};
+  return std::nullopt;
 }
 
 /// Serves until a signal asks to stop.
@@ -129,6 +145,7 @@ void run(Arguments& a, bool serves_http) {
   if (serves_http) return serve_http(a, loaded);
   serve::LineOptions lines;
   lines.records = !a.records.empty();
+  lines.text = text_format(a);
   for (size_t begin = 0; begin < a.keys.size();) {
     const size_t end = std::min(a.keys.find(',', begin), a.keys.size());
     lines.keys.push_back(a.keys.substr(begin, end - begin));

@@ -42,9 +42,20 @@ class LineParser {
     if (!options.records) return;
     records_ = &model.records();
     columns_ = records_->columns(options.keys);
+    format_ = options.text;
   }
 
-  void parse(const std::vector<LineReader::Line>& lines, Parsed& parsed) const {
+  /// The line of names that precedes records of delimited text, if they are such.
+  bool needs_header() const { return format_ && !text_; }
+  void take_header(const LineReader::Line& line) {
+    try {
+      text_.emplace(*format_, line.text, *columns_, records_->needed(keys_));
+    } catch (const Error& error) {
+      throw usage_error("line 1: {}", error.what());
+    }
+  }
+
+  void parse(View<const LineReader::Line> lines, Parsed& parsed) const {
     parsed.samples.clear();
     parsed.errors.assign(lines.size(), "");
     parsed.keys.assign(lines.size(), "");
@@ -65,7 +76,11 @@ class LineParser {
  private:
   void append_record_of(std::string_view text, Samples& samples, std::string& keys) const {
     Records records(columns_->size());
-    append_record(text, *columns_, records);
+    if (text_) {
+      text_->append(text, records);
+    } else {
+      append_record(text, *columns_, records);
+    }
     for (const std::string& key : keys_) {
       const auto column = static_cast<size_t>(columns_->find(key));
       keys += fmt::format("{}: {}, ", json_text(key), json_text(records.field(0, column)));
@@ -77,6 +92,8 @@ class LineParser {
   const std::vector<std::string> keys_;
   const RecordInputs* records_ = nullptr;
   std::optional<Columns> columns_;
+  std::optional<TextFormat> format_;
+  std::optional<TextRecords> text_;
 };
 
 /// The probability of a sample, or those of several labels by name.
@@ -141,13 +158,17 @@ bool LineReader::read_more() {
 
 void predict_lines(TrainedModel& model, const LineOptions& options, int64_t batch_size, int in,
                    int out) {
-  const LineParser parser(model, options);
+  LineParser parser(model, options);
   LineReader reader(in, kLongestLine);
   Parsed parsed;
   std::vector<float> probabilities;
   for (;;) {
-    const auto& lines = reader.next(static_cast<size_t>(batch_size));
+    View<const LineReader::Line> lines = reader.next(static_cast<size_t>(batch_size));
     if (lines.empty()) return;
+    if (parser.needs_header()) {
+      parser.take_header(lines[0]);
+      lines = lines.subspan(1);
+    }
     parser.parse(lines, parsed);
     const size_t labels = model.inputs().labels();
     probabilities.resize(static_cast<size_t>(parsed.samples.size) * labels);

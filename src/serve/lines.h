@@ -1,9 +1,12 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "dlrm/encode/text_records.h"
 
 #include "trained_model.h"
 
@@ -40,8 +43,9 @@ class LineReader {
 
 /// What lines are.
 struct LineOptions {
-  bool records = false;           ///< records instead of samples
-  std::vector<std::string> keys;  ///< columns of records whose values precede the probability
+  bool records = false;            ///< records instead of samples
+  std::optional<TextFormat> text;  ///< records are not JSON: delimited text after a header
+  std::vector<std::string> keys;   ///< columns of records whose values precede the probability
 };
 
 /// Answers each line of `in`, a sample or a record in JSON, by a line on `out`: {"probability": p},

@@ -80,6 +80,14 @@ Columns RecordInputs::columns(const std::vector<std::string>& more) const {
   return {encoder_.preprocessing(), more};
 }
 
+std::vector<std::string> RecordInputs::needed(const std::vector<std::string>& more) const {
+  std::vector<std::string> names;
+  for (const auto& dense : encoder_.preprocessing().dense) names.push_back(dense.column);
+  for (const size_t place : places_) names.push_back(encoder_.preprocessing().sparse[place].column);
+  names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+
 void RecordInputs::append(const SharedRecords& all, const Columns& columns,
                           Samples& samples) const {
   Samples shared;

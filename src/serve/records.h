@@ -20,6 +20,9 @@ class RecordInputs {
 
   /// Columns of records: those that the model reads, and `more`.
   Columns columns(const std::vector<std::string>& more = {}) const;
+  /// The names of the columns that every record of delimited text must have: those that the model
+  /// reads, and `more`.
+  std::vector<std::string> needed(const std::vector<std::string>& more) const;
   /// Appends a sample of each record. A usage_error names record and field. The fields of `shared`
   /// are encoded once.
   void append(const SharedRecords& records, const Columns& columns, Samples& samples) const;

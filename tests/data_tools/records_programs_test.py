@@ -182,6 +182,17 @@ class Records(Importing):
         with self.server() as url:
             _, known = self.ask(url + "/predict", {"records": records})
         self.assertEqual([answer["probability"] for answer in answers], known["probabilities"])
+        table = "user,more,age\n" + "".join(f'"{r["user"]}",,{r["age"]}\n' for r in records)
+        for name, text in (("log.csv", table), ("log.tsv", table.replace(",", "\t").replace('"', ""))):
+            done = subprocess.run([INFER, "ckpt", "--records", self.write(name, text), "--keys", "user,more"],
+                                  cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual([json.loads(line) for line in done.stdout.splitlines()],
+                             [{"user": answer["user"], "more": "", "probability": answer["probability"]}
+                              for answer in answers])
+        done = subprocess.run([INFER, "ckpt", "--records", "-", "--format", "csv"], cwd=self.folder, capture_output=True,
+                              input="user,old\nu1,2\n", text=True)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("error: line 1: there is no column age; there are user, old\n", done.stderr)
         lines = '{"age": 1}\n{"age": "x", "user": "u3"}\nno\n{"age": 2}\n'
         done = subprocess.run([INFER, "ckpt", "--records", "-", "--keys", "user"], cwd=self.folder, input=lines,
                               capture_output=True, text=True)

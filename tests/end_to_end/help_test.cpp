@@ -30,7 +30,7 @@ TEST(Help, ListsEveryOption) {
       {"dlrm-infer",
        {"--help", "--version", "--tables", "--batch-size", "--threads", "--port", "--host",
         "--batch-wait", "--max-body", "--max-connections", "--max-requests", "--timeout",
-        "--reload-interval", "--records", "--keys"}},
+        "--reload-interval", "--records", "--format", "--keys"}},
   };
   const TemporaryFolder folder;
   for (const auto& [program, options] : programs) {
