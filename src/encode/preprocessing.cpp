@@ -8,13 +8,12 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/printable.h"
+#include "dlrm/encode/utf8.h"
 
 namespace dlrm {
 namespace {
 
 using nlohmann::json;
-
-constexpr uint32_t kNoText = 0xffffffff;  // the length of a value that no record can have
 
 /// What is wrong with the bytes, before it is known where they are from.
 struct Damage {
@@ -66,35 +65,6 @@ class Reader {
  private:
   std::string_view rest_;
 };
-
-void read_values(Preprocessing& all, Preprocessing::Dictionary& dictionary, uint64_t count,
-                 Reader& reader) {
-  if (count > static_cast<uint64_t>(std::numeric_limits<int32_t>::max()) - 1) {
-    throw Damage{"has a dictionary with too many values"};
-  }
-  std::vector<std::string_view> values(count);
-  if (!dictionary.of_texts) {
-    for (std::string_view& value : values) value = reader.take(8);
-  } else {
-    const std::string_view lengths = reader.take(4 * count);
-    for (uint64_t i = 0; i < count; ++i) {
-      uint32_t length = 0;
-      std::memcpy(&length, lengths.data() + 4 * i, 4);
-      if (length == kNoText) {
-        // No text in UTF-8 has the byte 0xff.
-        all.bytes.push_back(std::make_unique<std::string>(fmt::format("\xff{}", i)));
-        values[i] = *all.bytes.back();
-      } else {
-        values[i] = reader.take(length);
-      }
-    }
-  }
-  std::vector<int32_t> numbers(count);
-  dictionary.values.number_all(values, 0, numbers.data());
-  if (static_cast<uint64_t>(dictionary.values.size()) != count) {
-    throw Damage{fmt::format("has a value twice in the dictionary of {}", dictionary.name)};
-  }
-}
 
 template <class T>
 void take(const json& from, const char* key, T& to) {
@@ -169,39 +139,119 @@ Preprocessing::Sparse sparse_of(const json& from, const Preprocessing& all) {
   return sparse;
 }
 
-Preprocessing parse(std::string_view bytes) {
-  Preprocessing result;
-  result.bytes.push_back(std::make_unique<std::string>(inflated(bytes)));
-  const std::string_view plain = *result.bytes.front();
+/// The first line. `reader` then has what follows it.
+json head_of(std::string_view plain, Reader& reader) {
   const size_t end = plain.find('\n');
   if (end == std::string_view::npos) throw Damage{"has no first line"};
-  const json head = json::parse(plain.substr(0, end));
+  json head = json::parse(plain.substr(0, end));
   if (head.at("format") != "dlrm-preprocessing") throw Damage{"is no preprocessing"};
   if (head.at("version") != 1) throw Damage{"is of a later version than 1"};
+  reader = Reader(plain.substr(end + 1));
+  return head;
+}
+
+/// The values of a dictionary, taken from the front.
+std::vector<std::string_view> take_values(bool of_texts, uint64_t count, Reader& reader) {
+  if (count > static_cast<uint64_t>(std::numeric_limits<int32_t>::max()) - 1) {
+    throw Damage{"has a dictionary with too many values"};
+  }
+  std::vector<std::string_view> values(count);
+  const std::string_view lengths = reader.take(of_texts ? 4 * count : 0);
+  for (uint64_t i = 0; i < count; ++i) {
+    uint32_t length = 8;
+    if (of_texts) std::memcpy(&length, lengths.data() + 4 * i, 4);
+    values[i] = reader.take(length);
+    if (of_texts && !is_utf8(values[i])) throw Damage{"has a text that is not UTF-8"};
+  }
+  return values;
+}
+
+bool is_of_texts(const json& dictionary) {
+  return choice(dictionary.at("values").get<std::string>(), {"integer", "text"}) == 1;
+}
+
+Preprocessing parse(std::string_view bytes) {
+  Preprocessing result;
+  result.bytes = std::make_unique<std::string>(inflated(bytes));
+  Reader reader({});
+  const json head = head_of(*result.bytes, reader);
   head.at("missing").get_to(result.missing);
   for (const json& dense : head.at("dense")) result.dense.push_back(dense_of(dense));
-  Reader reader(plain.substr(end + 1));
   for (const json& from : head.at("dictionaries")) {
     Preprocessing::Dictionary& dictionary = result.dictionaries.emplace_back();
     from.at("name").get_to(dictionary.name);
-    dictionary.of_texts = choice(from.at("values").get<std::string>(), {"integer", "text"}) == 1;
-    read_values(result, dictionary, from.at("count").get<uint64_t>(), reader);
+    dictionary.of_texts = is_of_texts(from);
+    const auto count = from.at("count").get<uint64_t>();
+    const auto values = take_values(dictionary.of_texts, count, reader);
+    std::vector<int32_t> numbers(count);
+    dictionary.values.number_all(values, 0, numbers.data());
+    if (static_cast<uint64_t>(dictionary.values.size()) != count) {
+      throw Damage{fmt::format("has a value twice in the dictionary of {}", dictionary.name)};
+    }
   }
   if (!reader.empty()) throw Damage{"has bytes after its last dictionary"};
   for (const json& sparse : head.at("sparse")) result.sparse.push_back(sparse_of(sparse, result));
   return result;
 }
 
-}  // namespace
+std::string text_of(std::string_view value, bool of_texts, bool hex) {
+  if (of_texts) return std::string(value);
+  int64_t number = 0;
+  std::memcpy(&number, value.data(), sizeof(number));
+  if (hex) return number == int64_t{1} << 32 ? "" : fmt::format("{:x}", number);
+  return std::to_string(number);
+}
 
-Preprocessing parse_preprocessing(std::string_view bytes, const std::string& where) {
+std::vector<std::optional<std::string>> values_of(std::string_view bytes,
+                                                  const std::string& feature,
+                                                  View<const int64_t> ids) {
+  const std::string plain = inflated(bytes);
+  Reader reader({});
+  const json head = head_of(plain, reader);
+  std::vector<std::optional<std::string>> found(ids.size());
+  std::string name;
+  bool hex = false;
+  for (const json& sparse : head.at("sparse")) {
+    if (sparse.at("feature") != feature || sparse.at("encoding") != "dictionary") continue;
+    name = sparse.at("dictionary").get<std::string>();
+    hex = sparse.at("values") == "hex";
+  }
+  if (name.empty()) return found;
+  for (const json& from : head.at("dictionaries")) {
+    const bool of_texts = is_of_texts(from);
+    const auto values = take_values(of_texts, from.at("count").get<uint64_t>(), reader);
+    if (from.at("name") != name) continue;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] < 1 || ids[i] > std::ssize(values)) continue;
+      found[i] = text_of(values[static_cast<size_t>(ids[i] - 1)], of_texts, hex);
+    }
+  }
+  return found;
+}
+
+/// read(), with errors that begin with `where`.
+template <class Read>
+auto named(const std::string& where, const Read& read) {
   try {
-    return parse(bytes);
+    return read();
   } catch (const Damage& damage) {
     throw usage_error("{}: {}", where, damage.text);
   } catch (const json::exception&) {
     throw usage_error("{}: its first line is not that of a preprocessing", where);
   }
+}
+
+}  // namespace
+
+Preprocessing parse_preprocessing(std::string_view bytes, const std::string& where) {
+  return named(where, [&] { return parse(bytes); });
+}
+
+std::vector<std::optional<std::string>> values_of_ids(std::string_view bytes,
+                                                      const std::string& where,
+                                                      const std::string& feature,
+                                                      View<const int64_t> ids) {
+  return named(where, [&] { return values_of(bytes, feature, ids); });
 }
 
 std::string describe(const Preprocessing& preprocessing) {

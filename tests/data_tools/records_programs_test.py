@@ -170,6 +170,18 @@ class Records(Importing):
         with h5py.File(self.path("train.h5")) as data, open(self.path("model.preprocessing.gz"), "rb") as export:
             self.assertEqual(export.read(), data["preprocessing"][:].tobytes())
 
+    def test_slices_have_the_values_of_their_ids(self):
+        lines = "".join(f"{i % 2},{'abb'[i % 3]}é,{i % 2:x}f\n" for i in range(60))
+        self.write("schema.yaml", "label: click\nsparse: [user, {column: code, values: hex}]\n")
+        self.write("log.csv", "click,user,code\n" + lines)
+        self.run_program(DATA, "import", "schema.yaml", "log.csv", "--output", "data.h5", "--write-config", "model.yaml")
+        for feature, expected in (("user", {1: "aé", 2: "bé"}), ("code", {1: "f", 2: "1f"})):
+            self.run_program(TRAIN, "model.yaml", "--set", "train.steps=2", "--set", "train.global_batch_size=30", "--set",
+                             "data.test=data.h5", "--set", f"eval.slice_by={feature}", "--set", f"output.directory={feature}", "--overwrite")
+            with open(self.path(feature + "/summary.json"), encoding="utf-8") as file:
+                slices = json.load(file)["eval"]["by_id"]["slices"]
+            self.assertEqual({part["id"]: part["value"] for part in slices}, expected)
+
     def test_files_of_records(self):
         records = [{"click": 1, "age": age, "user": f"u{age}"} for age in range(20)]
         log = self.write("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))

@@ -164,6 +164,7 @@ TEST(Preprocessing, NonsenseWithinIsAnError) {
             "x.h5: has a dictionary of another type for u");
   EXPECT_THAT(error_with("\"column\": \"age\"", "\"colum\": \"age\""), HasSubstr("first line"));
   EXPECT_THAT(error_with("\"hex\"", "\"octal\""), HasSubstr("octal"));
+  EXPECT_EQ(error_with("a12", "\xff\x31\x32"), "x.h5: has a text that is not UTF-8");
   EXPECT_THAT(error_with("\"rows\": 97", "\"rows\": 0"), HasSubstr("without rows"));
 }
 

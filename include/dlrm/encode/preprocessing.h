@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dlrm/core/view.h"
 #include "dlrm/encode/text_table.h"
 
 namespace dlrm {
@@ -51,11 +52,18 @@ struct Preprocessing {
   std::vector<Dense> dense;          ///< in the order of a sample's numbers
   std::vector<Sparse> sparse;
   std::vector<Dictionary> dictionaries;
-  std::vector<std::unique_ptr<std::string>> bytes;
+  std::unique_ptr<std::string> bytes;  ///< that the dictionaries' texts are in
 };
 
 /// Reads the bytes that datasets and checkpoints carry. A usage_error begins with `where`.
 Preprocessing parse_preprocessing(std::string_view bytes, const std::string& where);
+
+/// The values of a feature's dictionary that have these ids, as texts. None for ids without one,
+/// and for features without a dictionary. Dictionaries of others are passed over.
+std::vector<std::optional<std::string>> values_of_ids(std::string_view bytes,
+                                                      const std::string& where,
+                                                      const std::string& feature,
+                                                      View<const int64_t> ids);
 
 /// A line for each column, as `dlrm-data inspect` prints it.
 std::string describe(const Preprocessing& preprocessing);

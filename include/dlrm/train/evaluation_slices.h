@@ -17,6 +17,7 @@ namespace dlrm {
 struct EvalSlice {
   std::optional<int64_t> id;  ///< none: the samples without an id
   EvalResult result;
+  std::optional<std::string> value = {};  ///< that the id stands for, if the data says so
 };
 
 /// The slices of an evaluation.
@@ -25,6 +26,10 @@ struct SlicedResult {
   std::vector<EvalSlice> slices;  ///< those with most samples, the largest first
   int64_t left_out = 0;           ///< slices with fewer samples
 };
+
+/// Sets the values that the ids stand for (BatchSource::preprocessing()). A usage_error says what
+/// is wrong with the preprocessing.
+void set_values(SlicedResult& sliced, const std::string& preprocessing);
 
 /// Divides an evaluation by the ids of one feature (eval.slice_by). Slices, counts and AUC are the
 /// same for any number of ranks, and means up to rounding.

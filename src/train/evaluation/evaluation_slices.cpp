@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "dlrm/core/error.h"
+#include "dlrm/encode/preprocessing.h"
 
 namespace dlrm {
 namespace {
@@ -29,6 +30,15 @@ std::vector<Count> all_counts(Communicator& comm, View<const int64_t> ids) {
 }
 
 }  // namespace
+
+void set_values(SlicedResult& sliced, const std::string& preprocessing) {
+  if (preprocessing.empty()) return;
+  std::vector<int64_t> ids;
+  for (const EvalSlice& slice : sliced.slices) ids.push_back(slice.id.value_or(0));
+  const auto values =
+      values_of_ids(preprocessing, "the data's /preprocessing", sliced.feature, ids);
+  for (size_t i = 0; i < ids.size(); ++i) sliced.slices[i].value = values[i];
+}
 
 EvaluationSlices::EvaluationSlices(const ModelConfig& model, const std::string& feature)
     : ids_(model, feature) {

@@ -50,6 +50,7 @@ Json to_json(const SlicedResult& sliced) {
   for (const EvalSlice& slice : sliced.slices) {
     Json object;
     object["id"] = slice.id ? Json(*slice.id) : Json(nullptr);
+    if (slice.value) object["value"] = *slice.value;
     add(slice.result, object);
     slices.push_back(std::move(object));
   }

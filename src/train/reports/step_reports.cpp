@@ -1,5 +1,7 @@
 #include "step_reports.h"
 
+#include "dlrm/core/printable.h"
+
 namespace dlrm {
 namespace {
 
@@ -86,7 +88,8 @@ void StepReports::best(const Evaluation& evaluation) const {
 void StepReports::slices(const SlicedResult& sliced) {
   for (const EvalSlice& slice : sliced.slices) {
     const std::string id = slice.id ? std::to_string(*slice.id) : "none";
-    context_.log.info("  {} {}: {} samples, {}", sliced.feature, id, slice.result.samples,
+    const std::string value = slice.value ? fmt::format(" '{}'", printable(*slice.value, 60)) : "";
+    context_.log.info("  {} {}{}: {} samples, {}", sliced.feature, id, value, slice.result.samples,
                       text_of(slice.result));
   }
   if (sliced.left_out > 0) {

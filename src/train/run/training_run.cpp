@@ -168,7 +168,14 @@ std::optional<EvalResult> TrainingRun::evaluate_source(const BatchSource& source
   evaluations_sent_ += sent_bytes() - sent_before;
   restart_gpu_figures();
   progress.stopped = !result;
-  if (result && slices) sliced = slices->result();
+  if (result && slices) {
+    sliced = slices->result();
+    try {
+      if (context_.comm.rank() == 0) set_values(sliced, source.preprocessing());
+    } catch (const Error& error) {
+      context_.log.warn("{}", error.what());
+    }
+  }
   return result;
 }
 
