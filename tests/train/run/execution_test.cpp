@@ -16,8 +16,9 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/core/cpus.h"
 #include "dlrm/train/machine.h"
-#if defined(DLRM_SIMT)
+
 #include "error_of.h"
+#if defined(DLRM_SIMT)
 #include "kernels/simt/stand_ins/comm/fake_nccl.h"
 #endif
 
