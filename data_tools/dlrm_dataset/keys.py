@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-# RE2 and Python read it alike. is_other_number() of import_native/csv_number.h is the same.
+# is_other_number() of src/encode/canonical.cpp is the same.
 OTHER_NUMBER = (r"^(-0|-?(0|[1-9][0-9]*)\.0+|-?0(\.0+)?[eE][+-]?0+|-?[1-9](\.[0-9]+)?[eE][+-]?[0-9]{1,3})$")
 NUMBER = re.compile(OTHER_NUMBER.replace("$", r"\Z"))
 

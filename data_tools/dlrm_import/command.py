@@ -11,11 +11,10 @@ from dlrm_dataset.files import Lock, write_text
 from dlrm_dataset.values import DatasetError, WriteError
 from endings import Parser, exit_code
 
-from . import native
 from .columns import Converter
 from .infer import schema_text
 from .outputs import Outputs, make_encodings
-from .pipeline import TOGETHER, convert_chunk, run
+from .pipeline import convert_chunk, run
 from .problems import ImportProblem
 from .scales import Moments
 from .schema import read_schema
@@ -148,19 +147,12 @@ def import_records(options, schema, threads, start):
     state = load_state(options.dictionary) if known else State()
     if options.frozen_dictionary:
         check_frozen(options.dictionary, state, schema)
-    converter = Converter(schema)
-
-    def work(chunk):
-        return convert_chunk(chunk, converter, options.skip_malformed)
-
     unchanged = Unchanged()
-    converter.scales = scales(options, schema, state, threads, converter, work, unchanged)
-    # Chunks share many values. Python takes so long to look one up that it is better done once for several chunks.
-    together = 1 if native.library() else TOGETHER
-    encodings = make_encodings(schema, state.dictionaries, options.frozen_dictionary)
-    outputs = Outputs(schema, encodings, options.output, options.test_output, converter.scales)
+    find_scales(options, schema, state, threads, unchanged)
+    encodings = make_encodings(schema, state.dictionaries, options.frozen_dictionary, options.dictionary)
+    outputs = Outputs(schema, encodings, options.output, options.test_output, state.scales)
     try:
-        totals = run(schema, options.inputs, unchanged, threads, work, outputs.append, together)
+        totals = run(schema, options.inputs, unchanged, threads, work(options, schema, state), outputs.append)
         if totals.records == 0:
             raise ImportProblem(f"{options.inputs[0]}: no record is well-formed")
         counts = outputs.finish()
@@ -178,17 +170,19 @@ def import_records(options, schema, threads, start):
         print("warning: " + "".join(c if c.isprintable() else "?" for c in warning), file=sys.stderr)
 
 
-def scales(options, schema, state, threads, converter, work, unchanged):
+def work(options, schema, state):
+    converter = Converter(schema, state.scales)
+    return lambda chunk: convert_chunk(chunk, converter, options.skip_malformed)
+
+
+def find_scales(options, schema, state, threads, unchanged):
     """Mean and deviation of the columns to standardise. Those that are not known take a pass over the inputs."""
     places = [index for index, dense in enumerate(schema.dense)
               if dense.standardise and dense.column not in state.scales]
     if places:
         moments = Moments(places)
-        converter.dense_type = np.float64  # float32 loses the deviation of large values
-        run(schema, options.inputs, unchanged, threads, work, moments.add)
-        converter.dense_type = np.float32
+        run(schema, options.inputs, unchanged, threads, work(options, schema, state), moments.add)
         state.scales.update(zip((schema.dense[place].column for place in places), moments.scales()))
-    return state.scales
 
 
 def shared_tables(schema):

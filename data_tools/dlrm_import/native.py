@@ -1,5 +1,5 @@
-"""The inner loops of an import in C++ (data_tools/import_native). Without that library Python and Arrow do the same,
-slower. `dlrm-data` names it in the environment variable DLRM_IMPORT_LIBRARY."""
+"""The library of an import in C++ (data_tools/import_native): reads plain text, and encodes columns. `dlrm-data` names
+it in the environment variable DLRM_IMPORT_LIBRARY."""
 import ctypes
 import functools
 import os
@@ -12,7 +12,7 @@ import pyarrow as pa
 from .problems import ImportProblem
 
 VARIABLE = "DLRM_IMPORT_LIBRARY"
-VERSION = 3
+VERSION = 4
 SKIP, NUMBER, INTEGER, CODE, TEXT, HASH = range(6)  # CsvColumn::Kind
 
 pointer, int32, int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
@@ -26,18 +26,22 @@ FUNCTIONS = {
     "dlrm_table_new": (pointer, int32),
     "dlrm_table_free": (None, pointer),
     "dlrm_table_add": (ctypes.c_bool, pointer, pointer, pointer, int64, int32, pointer),
-    "dlrm_table_find": (ctypes.c_bool, pointer, pointer, pointer, int64, int32, pointer),
     "dlrm_table_count": (int64, pointer),
     "dlrm_table_bytes": (int64, pointer),
     "dlrm_table_copy": (None, pointer, pointer, pointer),
-    "dlrm_items_new": (pointer, pointer, pointer, int64, pointer, int64),
-    "dlrm_items_free": (None, pointer),
-    "dlrm_items_count": (int64, pointer),
-    "dlrm_items_table": (pointer, pointer),
-    "dlrm_items_copy": (None, pointer, pointer, pointer),
-    "dlrm_renumber": (int64, pointer, int64, int64, pointer, pointer),
     "dlrm_crc32s": (None, pointer, pointer, int64, pointer),
-    "dlrm_hash": (ctypes.c_bool, pointer, pointer, int64, int64, pointer),
+    "dlrm_encoder_new": (pointer, ctypes.c_char_p, int64),
+    "dlrm_encoder_free": (None, pointer),
+    "dlrm_encode_dense": (pointer, pointer, int64, pointer, ctypes.c_bool, pointer),
+    "dlrm_encode_sparse": (pointer, pointer, int64, pointer, ctypes.c_bool),
+    "dlrm_encode_numbers": (pointer, pointer, pointer, pointer),
+    "dlrm_encode_texts": (pointer, pointer),
+    "dlrm_encoded_free": (None, pointer),
+    "dlrm_encoded_sizes": (None, pointer, pointer),
+    "dlrm_encoded_copy": (None, pointer, pointer, pointer, pointer, pointer),
+    "dlrm_encoded_keys": (None, pointer, pointer, pointer),
+    "dlrm_table_add_keys": (ctypes.c_bool, pointer, pointer, int32, pointer),
+    "dlrm_table_find_keys": (ctypes.c_bool, pointer, pointer, int32, pointer),
 }
 
 
@@ -53,10 +57,11 @@ class Hashed(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def library():
-    """The library, or None."""
+    """The library."""
     path = os.environ.get(VARIABLE)
     if not path:
-        return None
+        raise ImportProblem(f"{VARIABLE} names no library: `dlrm-data import` does, of its own build, unless that is one "
+                            "with sanitizers")
     try:
         found = ctypes.CDLL(path)
         for name, (result, *arguments) in FUNCTIONS.items():
@@ -66,8 +71,7 @@ def library():
             raise OSError("it is of another version")
         return found
     except (OSError, AttributeError) as error:
-        raise ImportProblem(f"{VARIABLE}: cannot load {path}: {' '.join(str(error).split())} (without a value, the "
-                            "import does without it)") from None
+        raise ImportProblem(f"{VARIABLE}: cannot load {path}: {' '.join(str(error).split())}") from None
 
 
 def count_lines(data):
@@ -127,9 +131,9 @@ def column_array(chunk, index, column, found):
 class Table:
     """Numbers different values from 0 in the order of first appearance: texts, or integers of 64 bits."""
 
-    def __init__(self, copies, of_texts):
+    def __init__(self, of_texts):
         self.of_texts = of_texts
-        self.handle = library().dlrm_table_new(copies)
+        self.handle = library().dlrm_table_new(True)
         if not self.handle:
             raise MemoryError
         weakref.finalize(self, library().dlrm_table_free, self.handle)
@@ -137,25 +141,35 @@ class Table:
     def __len__(self):
         return library().dlrm_table_count(self.handle)
 
-    def add(self, array, first):
-        """`first` + the numbers of the array's values, which has no nulls. New values are added."""
-        return self.numbers(library().dlrm_table_add, array, first)
-
-    def find(self, array, first):
-        """The same for known values; `first` - 1 for others."""
-        return self.numbers(library().dlrm_table_find, array, first)
-
-    def numbers(self, function, array, first):
+    def add(self, array):
+        """Adds the new ones of an array's values, which has no nulls."""
         numbers = np.empty(len(array), np.int32)
         kept, *place = place_of(array)
-        if not function(self.handle, *place, first, numbers.ctypes.data):
+        if not library().dlrm_table_add(self.handle, *place, 0, numbers.ctypes.data):
             raise MemoryError
         del kept
+
+    def add_keys(self, keys, first):
+        """`first` + the numbers of the keys of an Encoded. New ones are added."""
+        return self.numbers(library().dlrm_table_add_keys, keys, first)
+
+    def find_keys(self, keys, first):
+        """The same for known keys; `first` - 1 for others."""
+        return self.numbers(library().dlrm_table_find_keys, keys, first)
+
+    def numbers(self, function, keys, first):
+        numbers = np.empty(len(keys), np.int32)
+        if not function(self.handle, keys.handle, first, numbers.ctypes.data):
+            raise MemoryError
         return numbers
 
-    def array(self):
-        """The values in the order of their numbers."""
-        return values_of(self.handle) if self.of_texts else pa.array(bytes_of(self.handle)[1].view(np.int64))
+    def values(self):
+        """In the order of their numbers."""
+        offsets, data = bytes_of(self.handle)
+        if not self.of_texts:
+            return data.view(np.int64).tolist()
+        texts = pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+        return texts.to_numpy(zero_copy_only=False).tolist()  # much faster than to_pylist
 
 
 def bytes_of(table):
@@ -164,12 +178,6 @@ def bytes_of(table):
     data = np.empty(library().dlrm_table_bytes(table), np.uint8)
     library().dlrm_table_copy(table, offsets.ctypes.data, data.ctypes.data)
     return offsets, data
-
-
-def values_of(table):
-    """The texts of a table."""
-    offsets, data = bytes_of(table)
-    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 def place_of(array):
@@ -184,55 +192,9 @@ def place_of(array):
     return array, offsets.address + 4 * array.offset, data.address if data is not None else None, len(array)
 
 
-def encode(array):
-    """The numbers of the texts of a pa.string() array without nulls, and its different texts."""
-    table = Table(False, True)
-    numbers = table.add(array, 0)
-    return numbers, table.array().cast(pa.string())
-
-
-def split(array, separator):
-    """The items of the texts of a pa.string() array without nulls, as texts with a dictionary in the order of first
-    appearance, and the offsets of each text's items. Items of white space are left out. None if Arrow must do it."""
-    separator, (kept, *place) = separator.encode(), place_of(array)
-    items = library().dlrm_items_new(*place, separator, len(separator))
-    if not items:
-        return None
-    try:
-        numbers = np.empty(library().dlrm_items_count(items), np.int32)
-        offsets = np.empty(len(array) + 1, np.int64)
-        library().dlrm_items_copy(items, numbers.ctypes.data, offsets.ctypes.data)
-        texts = values_of(library().dlrm_items_table(items)).cast(pa.string())
-    finally:
-        library().dlrm_items_free(items)
-    del kept
-    return pa.DictionaryArray.from_arrays(pa.array(numbers), texts, safe=False), offsets
-
-
 def crc32s(array):
     sums = np.empty(len(array), np.uint64)
     kept, *place = place_of(array)
     library().dlrm_crc32s(*place, sums.ctypes.data)
     del kept
     return sums
-
-
-def hashed(array, rows):
-    """The ids of the texts of a pa.string() array without nulls. None if one is not its canonical text."""
-    ids = np.empty(len(array), np.int32)
-    kept, *place = place_of(array)
-    found = library().dlrm_hash(*place, rows, ids.ctypes.data)
-    del kept
-    return ids if found else None
-
-
-def renumber(indices, values):
-    """The indices, of an array of 32 bits without nulls, numbered from 0 in the order of first appearance, and the
-    index of each number. There are `values` different indices at most."""
-    count = len(indices)
-    numbers, used = np.empty(count, np.int32), np.empty(min(count, values), np.int32)
-    address = indices.buffers()[1].address + 4 * indices.offset if count else None
-    found = library().dlrm_renumber(address, count, values, numbers.ctypes.data, used.ctypes.data)
-    if found < 0:
-        raise pa.ArrowInvalid("an index has no value")
-    return pa.array(numbers), pa.array(used[:found])

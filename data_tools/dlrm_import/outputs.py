@@ -10,8 +10,9 @@ from .vocabulary import Given, Vocabulary
 LABEL, DENSE, WEIGHT = " label", " dense", " weight"  # no feature can have these names
 
 
-def make_encodings(schema, known, frozen):
-    """By feature. Features that share a table share it. `known` has the values of dictionaries by their name."""
+def make_encodings(schema, known, frozen, path):
+    """By feature. Features that share a table share it. `known` has the values of dictionaries by their name, which are
+    from `path`."""
     by_table, result = {}, {}
     for feature in schema.sparse:
         name = feature.table or feature.name
@@ -19,7 +20,12 @@ def make_encodings(schema, known, frozen):
             result[feature.name] = Given(feature.rows)
             continue
         if name not in by_table:
-            by_table[name] = Vocabulary(feature.threshold, known.get(name, ()), frozen, feature.values == "text")
+            try:
+                by_table[name] = Vocabulary(feature.threshold, known.get(name, ()), frozen, feature.values == "text")
+            except TypeError:
+                needed = "texts" if feature.values == "text" else "integers"
+                raise ImportProblem(f"{path}: the dictionary of {name} has other values than {needed}, which the schema "
+                                    "makes of the column") from None
         result[feature.name] = by_table[name]
     return result
 

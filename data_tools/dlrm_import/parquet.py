@@ -8,7 +8,7 @@ import pyarrow.parquet
 
 from .columns import Bad
 from .problems import ImportProblem
-from .values import bad_positions, filled, fresh, usual, without
+from .values import bad_positions, usual, without
 
 BATCH = 32768  # records
 
@@ -33,7 +33,6 @@ class ParquetFile:
         if twice:
             raise ImportProblem(f"{path}: there are two columns {twice[0]!r:.60}")
         self.wanted = list(wanted or names)
-        self.texts = {name for name, kind in (wanted or {}).items() if pa.types.is_dictionary(kind)}
 
     def __iter__(self):
         first = 0
@@ -91,10 +90,7 @@ class ParquetChunk:
         return f"{self.file.path}, record {record}"
 
     def fast(self):
-        arrays = {}
-        for name in self.file.wanted:
-            array = usual(self.batch.column(name))
-            arrays[name] = fresh(filled(array) if name in self.file.texts else array)
+        arrays = {name: usual(self.batch.column(name)) for name in self.file.wanted}
         for array in arrays.values():
             array.validate(full=True)  # that texts are UTF-8
         return arrays, self.batch.num_rows

@@ -6,13 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from .columns import joined
 from .problems import BadRecord, ImportProblem
 from .sources import open_file
-from .values import fresh
-
-
-TOGETHER = 16  # chunks that are converted alone and consumed as one
 
 
 class Totals:
@@ -25,11 +20,19 @@ class Result(NamedTuple):
     skipped: int
 
 
-def run(schema, inputs, unchanged, threads, work, consume, together=TOGETHER):
-    """work(chunk) on several threads, consume(`together` results as one) on this one, in the order of the inputs."""
+def run(schema, inputs, unchanged, threads, work, consume):
+    """work(chunk) on several threads, consume(what is converted) on this one, in the order of the inputs."""
     totals = Totals()
+
+    def done(future):
+        result = future.result()
+        totals.records += result.converted.count
+        totals.skipped += result.skipped
+        if result.converted.count > 0:
+            consume(result.converted)
+
     with concurrent.futures.ThreadPoolExecutor(threads) as executor:
-        waiting, done = collections.deque(), Done(totals, consume, together)
+        waiting = collections.deque()
         try:
             for path in inputs:
                 unchanged.check(path)
@@ -37,36 +40,15 @@ def run(schema, inputs, unchanged, threads, work, consume, together=TOGETHER):
                 for chunk in file:
                     waiting.append(executor.submit(work, chunk))
                     if len(waiting) > 2 * threads:
-                        done.add(waiting.popleft().result())
+                        done(waiting.popleft())
                 totals.bytes += file.bytes
                 unchanged.check(path)
             while waiting:
-                done.add(waiting.popleft().result())
+                done(waiting.popleft())
         finally:
             for future in waiting:
                 future.cancel()
-    done.flush()
     return totals
-
-
-class Done:
-    """Results that wait until there are enough of them."""
-
-    def __init__(self, totals, consume, together):
-        self.totals, self.consume, self.together, self.parts = totals, consume, together, []
-
-    def add(self, result):
-        self.totals.records += result.converted.count
-        self.totals.skipped += result.skipped
-        if result.converted.count > 0:
-            self.parts.append(result.converted)
-        if len(self.parts) == self.together:
-            self.flush()
-
-    def flush(self):
-        if self.parts:
-            self.consume(joined(self.parts))
-        self.parts = []
 
 
 def convert_chunk(chunk, converter, skip_malformed):
@@ -88,7 +70,7 @@ def convert_chunk(chunk, converter, skip_malformed):
         raise BadRecord(chunk.where(first.row), first.column, first.value, first.problem)
     good = ~np.isin(places, [value.row for value in problems])
     keep = pa.array(good)
-    converted, more = converter.convert({name: fresh(array.filter(keep)) for name, array in arrays.items()},
+    converted, more = converter.convert({name: array.filter(keep) for name, array in arrays.items()},
                                         int(good.sum()))
     if more:
         raise ImportProblem(f"{chunk.where(places[0])}: column {more[0].column}: {more[0].problem} after all")

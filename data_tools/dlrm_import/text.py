@@ -78,8 +78,7 @@ class Lines:
 
 
 def line_ends(data):
-    found = np.frombuffer(data, np.uint8)
-    return native.count_lines(found) if native.library() else int(np.count_nonzero(found == 10))
+    return native.count_lines(np.frombuffer(data, np.uint8))
 
 
 class TextFile:
@@ -141,11 +140,10 @@ class TextChunk:
     def fast(self):
         """Arrays by column. Raises ArrowInvalid if anything is amiss."""
         file = self.file
-        if native.library():
-            arrays = native.read_csv(self.data, self.lines, file.names, file.wanted, file.hashed, file.form,
-                                     file.delimiter, file.quote)
-            if arrays is not None:
-                return arrays, self.lines
+        arrays = native.read_csv(self.data, self.lines, file.names, file.wanted, file.hashed, file.form,
+                                 file.delimiter, file.quote)
+        if arrays is not None:
+            return arrays, self.lines
         options = pa.csv.ConvertOptions(column_types=file.wanted, include_columns=list(file.wanted),
                                         null_values=file.form.missing, strings_can_be_null=False)
         table = pa.csv.read_csv(

@@ -1,5 +1,4 @@
 """Which ids the values of a feature have, while an import runs."""
-import collections
 import itertools
 import re
 
@@ -9,55 +8,24 @@ import pyarrow as pa
 from dlrm_dataset.keys import canonical_text
 
 from . import native
-from .text_keys import as_list
 
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 PART = 1 << 16  # values that become an array at once
 
 
-class DictTable:
-    """Numbers different values from 0 in the order of first appearance, as native.Table."""
-
-    def __init__(self):
-        self.numbers = collections.defaultdict(itertools.count().__next__)
-
-    def __len__(self):
-        return len(self.numbers)
-
-    def add(self, array, first):
-        values = as_list(array)
-        return np.fromiter(map(self.numbers.__getitem__, values), np.int32, len(values)) + np.int32(first)
-
-    def find(self, array, first):
-        values = as_list(array)
-        return np.fromiter((self.numbers.get(value, -1) for value in values), np.int32, len(values)) + np.int32(first)
-
-    def values(self):
-        return list(self.numbers)
-
-
-class NativeTable(native.Table):
-    def values(self):
-        return as_list(self.array())
-
-
 def make_table(known, of_texts):
-    """A table of these values, of texts or integers."""
-    table = NativeTable(True, of_texts) if native.library() else DictTable()
-    kind = pa.string() if of_texts else pa.int64()
+    """A table of these values, of texts or integers. TypeError if one cannot be in data."""
+    table = native.Table(of_texts)
     known = spelled(known, of_texts)
-    try:
-        for begin in range(0, len(known), PART):
-            part = known[begin:begin + PART]
-            if not all(type(value) is (str if of_texts else int) for value in part):
-                raise TypeError
-            table.add(pa.array(part, kind), 0)
-        return table
-    except (TypeError, UnicodeEncodeError, OverflowError, pa.ArrowInvalid):  # values that data cannot have
-        table = DictTable()
-        for value in known:
-            table.numbers[value]  # numbers it
-        return table
+    for begin in range(0, len(known), PART):
+        part = known[begin:begin + PART]
+        if not all(type(value) is (str if of_texts else int) for value in part):
+            raise TypeError
+        try:
+            table.add(pa.array(part, pa.string() if of_texts else pa.int64()))
+        except (UnicodeEncodeError, OverflowError, pa.ArrowInvalid):
+            raise TypeError from None
+    return table
 
 
 def spelled(known, of_texts):
@@ -96,11 +64,11 @@ class Vocabulary:
         """The ids of a feature's values in some samples."""
         keys = coded.keys
         if self.frozen:
-            ids = self.table.find(keys, 1)[coded.ids]
+            ids = self.table.find_keys(keys, 1)[coded.ids]
             unknown, total = self.unknown.get(feature, (0, 0))
             self.unknown[feature] = unknown + len(ids) - int(np.count_nonzero(ids)), total + len(ids)
             return ids
-        numbers = self.table.add(keys, 1)
+        numbers = self.table.add_keys(keys, 1)
         if self.threshold > 1:
             if self.counts.size < self.rows:
                 self.counts = np.concatenate([self.counts, np.zeros(self.rows, np.int64)])

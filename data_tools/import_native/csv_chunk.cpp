@@ -4,8 +4,10 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <string>
 
 #include "dlrm/core/hash.h"
+#include "dlrm/encode/canonical.h"
 #include "dlrm/encode/utf8.h"
 
 #include "csv_number.h"
@@ -130,7 +132,7 @@ bool CsvChunk::convert_block() {
       tables_[column].number_all({block_texts_.data(), in_block_}, 0,
                                  static_cast<int32_t*>(columns_[column].values) + done_);
     } else if (kind == CsvColumn::kHash) {
-      if (!hashes(column)) return false;
+      hashes(column);
     } else if (kind == CsvColumn::kText) {
       for (size_t i = 0; i < in_block_; ++i) texts_[column].push_back(field(i, column));
     }
@@ -170,15 +172,14 @@ bool CsvChunk::integers(size_t column) {
   return true;
 }
 
-bool CsvChunk::hashes(size_t column) {
+void CsvChunk::hashes(size_t column) {
   const auto rows = static_cast<uint64_t>(columns_[column].rows);
   auto* ids = static_cast<int32_t*>(columns_[column].values) + done_;
+  std::string room;
   for (size_t i = 0; i < in_block_; ++i) {
-    const std::string_view text = field(i, column);
-    if (is_other_number(text)) return false;
+    const std::string_view text = canonical_text(field(i, column), room);
     ids[i] = static_cast<int32_t>(mix64(crc32(text.data(), text.size())) % rows);
   }
-  return true;
 }
 
 bool CsvChunk::is_missing(std::string_view text) const {

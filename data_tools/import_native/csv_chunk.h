@@ -16,7 +16,7 @@ struct CsvColumn {
   int32_t missing;  ///< out: whether an integer is missing
   void* values;     ///< [records] of double, int64_t or, of a code or hash, int32_t
   uint8_t* absent;  ///< [records], of an integer: 1 where it is missing
-  int64_t rows;     ///< of a hash: ids are mix64(CRC-32 of the text) modulo rows
+  int64_t rows;     ///< of a hash: ids are mix64(CRC-32 of the canonical text) modulo rows
 };
 
 /// Reads records of delimited text that have no surprises: whole lines of plain numbers and UTF-8,
@@ -47,7 +47,7 @@ class CsvChunk {
   bool convert_block();
   bool numbers(size_t column);
   bool integers(size_t column);
-  bool hashes(size_t column);
+  void hashes(size_t column);
   bool is_missing(std::string_view text) const;
   std::string_view field(size_t record, size_t column) const {
     const Field& field = fields_[record * columns_.size() + column];

@@ -69,23 +69,4 @@ inline bool read_plain_integer(std::string_view text, int64_t& value) {
   return true;
 }
 
-/// Whether a text is a number whose canonical text is another one, as OTHER_NUMBER of
-/// dlrm_dataset/keys.py has it: 12.0 and 1.2e1 are 12. Also true for some texts that are none.
-inline bool is_other_number(std::string_view text) {
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  if (at != end && *at == '-') ++at;
-  uint64_t digits = 0;
-  const char* const whole = at;
-  at = csv_number::read_digits(at, end, digits);
-  if (at == whole) return false;
-  if (at == end) return text == "-0";
-  if (*at == 'e' || *at == 'E') return at - whole == 1;
-  if (*at != '.') return false;
-  const char* const last = csv_number::read_digits(at + 1, end, digits);
-  if (last != end) return at - whole == 1 && (*last == 'e' || *last == 'E');
-  return last != at + 1 &&
-         std::string_view(at + 1, last).find_first_not_of('0') == std::string_view::npos;
-}
-
 }  // namespace dlrm

@@ -10,8 +10,6 @@
 #include "dlrm/encode/text_table.h"
 
 #include "csv_chunk.h"
-#include "csv_number.h"
-#include "text_items.h"
 
 namespace dlrm {
 namespace {
@@ -48,13 +46,12 @@ void copy(View<const std::string_view> texts, Offset* offsets, char* data) {
 
 using dlrm::CsvChunk;
 using dlrm::CsvColumn;
-using dlrm::TextItems;
 using dlrm::TextTable;
 
 extern "C" {
 
 /// Changes with these functions.
-int32_t dlrm_import_version() { return 3; }
+int32_t dlrm_import_version() { return 4; }
 
 int64_t dlrm_count_lines(const char* text, int64_t size) {
   return std::count(text, text + size, '\n');
@@ -129,70 +126,10 @@ void dlrm_table_copy(const void* table, int64_t* offsets, char* data) {
   dlrm::copy(static_cast<const TextTable*>(table)->texts(), offsets, data);
 }
 
-/// Cuts texts, which must outlive the result, into items. Null if that takes Unicode's tables.
-void* dlrm_items_new(const int32_t* offsets, const char* data, int64_t count, const char* separator,
-                     int64_t separator_size) try {
-  auto items = dlrm::split_items(dlrm::views(offsets, data, count),
-                                 {separator, static_cast<size_t>(separator_size)});
-  return items ? new TextItems(std::move(*items)) : nullptr;
-} catch (...) {
-  return nullptr;
-}
-
-void dlrm_items_free(void* items) { delete static_cast<TextItems*>(items); }
-
-int64_t dlrm_items_count(const void* items) {
-  return std::ssize(static_cast<const TextItems*>(items)->numbers);
-}
-
-/// The table of the different items, which belongs to `items`.
-const void* dlrm_items_table(const void* items) {
-  return &static_cast<const TextItems*>(items)->table;
-}
-
-void dlrm_items_copy(const void* items, int32_t* numbers, int64_t* offsets) {
-  const auto& from = *static_cast<const TextItems*>(items);
-  std::copy(from.numbers.begin(), from.numbers.end(), numbers);
-  std::copy(from.offsets.begin(), from.offsets.end(), offsets);
-}
-
-/// Numbers the codes that appear from 0 in the order of first appearance: numbers[i] is that of
-/// codes[i], and used[n] the code with number n. Returns how many there are; -1 if a code is not
-/// from 0 to values - 1.
-int64_t dlrm_renumber(const int32_t* codes, int64_t count, int64_t values, int32_t* numbers,
-                      int32_t* used) try {
-  std::vector<int32_t> number_of(static_cast<size_t>(values), -1);
-  int32_t next = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (codes[i] < 0 || codes[i] >= values) return -1;
-    int32_t& number = number_of[static_cast<size_t>(codes[i])];
-    if (number < 0) {
-      used[next] = codes[i];
-      number = next++;
-    }
-    numbers[i] = number;
-  }
-  return next;
-} catch (...) {
-  return -1;
-}
-
 void dlrm_crc32s(const int32_t* offsets, const char* data, int64_t count, uint64_t* sums) {
   for (int64_t i = 0; i < count; ++i) {
     sums[i] = dlrm::crc32(data + offsets[i], static_cast<size_t>(offsets[i + 1] - offsets[i]));
   }
-}
-
-/// ids[i] = mix64(CRC-32 of text i) modulo rows. False if a text is a number in another spelling.
-bool dlrm_hash(const int32_t* offsets, const char* data, int64_t count, int64_t rows,
-               int32_t* ids) {
-  for (int64_t i = 0; i < count; ++i) {
-    const auto size = static_cast<size_t>(offsets[i + 1] - offsets[i]);
-    if (dlrm::is_other_number({data + offsets[i], size})) return false;
-    const uint64_t sum = dlrm::crc32(data + offsets[i], size);
-    ids[i] = static_cast<int32_t>(dlrm::mix64(sum) % static_cast<uint64_t>(rows));
-  }
-  return true;
 }
 
 }  // extern "C"

@@ -69,6 +69,16 @@ bool is_space(uint32_t code) {
          code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
 }
 
+template <class Float>
+std::string digits_of(Float number) {
+  if (std::floor(number) == number) {
+    return number == 0 ? "0" : fmt::format("{:.0f}", number);
+  }
+  char text[1100];  // 5e-324 has 1076 characters
+  const auto end = std::to_chars(text, text + sizeof(text), number, std::chars_format::fixed).ptr;
+  return {text, end};
+}
+
 bool read_digits(std::string_view text, int64_t& number) {
   if (text.starts_with("0x") || text.starts_with("0X")) {
     uint64_t bits = 0;
@@ -99,14 +109,9 @@ std::string_view canonical_text(std::string_view text, std::string& room) {
   return whole == "-0" ? std::string_view("0") : whole;
 }
 
-std::string canonical_text(double number) {
-  if (std::floor(number) == number) {
-    return number == 0 ? "0" : fmt::format("{:.0f}", number);
-  }
-  char text[1100];  // 5e-324 has 1076 characters
-  const auto end = std::to_chars(text, text + sizeof(text), number, std::chars_format::fixed).ptr;
-  return {text, end};
-}
+std::string canonical_text(double number) { return digits_of(number); }
+
+std::string canonical_text(float number) { return digits_of(number); }
 
 std::string_view trimmed(std::string_view text) {
   size_t size = 0;

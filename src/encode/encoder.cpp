@@ -6,15 +6,17 @@
 #include <limits>
 
 #include "dlrm/core/error.h"
-#include "dlrm/core/hash.h"
 #include "dlrm/core/printable.h"
 #include "dlrm/encode/canonical.h"
+
+#include "keys.h"
 
 namespace dlrm {
 namespace {
 
 using Kind = Value::Kind;
 using Sparse = Preprocessing::Sparse;
+using Encoding = Preprocessing::Encoding;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr uint64_t kMissingHex = uint64_t{1} << 32;  // as `dlrm-data criteo` has it
@@ -44,20 +46,13 @@ std::string_view text_of(const Value& value, std::string& room) {
     case Kind::kNumber:
       if (std::isnan(value.number)) return {};
       if (!std::isfinite(value.number)) return value.number > 0 ? "inf" : "-inf";
-      room = canonical_text(value.number);
+      room = value.single ? canonical_text(static_cast<float>(value.number))
+                          : canonical_text(value.number);
       return room;
     case Kind::kText:
       return value.text;
   }
   return {};
-}
-
-int64_t hashed(uint64_t key, int64_t rows) {
-  return static_cast<int64_t>(mix64(key) % static_cast<uint64_t>(rows));
-}
-
-std::string_view bytes_of(const int64_t& number) {
-  return {reinterpret_cast<const char*>(&number), sizeof(number)};
 }
 
 bool read_hex(std::string_view text, uint64_t& number) {
@@ -103,77 +98,65 @@ double Encoder::number_of(const Value& value) const {
   return number;
 }
 
-float Encoder::dense(size_t column, const Field& field) const {
-  const Preprocessing::Dense& dense = preprocessing_.dense[column];
-  const Value value = single(field);
-  double number = number_of(value);
+double Encoder::scaled(const Preprocessing::Dense& dense, double number, const Value& value) const {
   if (std::isnan(number)) {
     if (!dense.fill) throw usage_error("is missing, and the schema has no `fill` for it");
     number = *dense.fill;
   }
   number = std::min(std::max(number, dense.least), dense.most);
   if (!std::isfinite(number)) throw problem(value, "is not finite");
-  if (dense.log) number = std::log1p(std::max(number, 0.0));
+  return dense.log ? std::log1p(std::max(number, 0.0)) : number;
+}
+
+float Encoder::finished(const Preprocessing::Dense& dense, double number,
+                        const Value& value) const {
   if (dense.mean) number = (number - *dense.mean) / dense.deviation;
   const auto result = static_cast<float>(number);
   if (!std::isfinite(result)) throw problem(value, "is too large");
   return result;
 }
 
+float Encoder::dense(size_t column, const Field& field) const {
+  const Preprocessing::Dense& dense = preprocessing_.dense[column];
+  const Value value = single(field);
+  return finished(dense, scaled(dense, number_of(value), value), value);
+}
+
 void Encoder::append_ids(size_t feature, const Field& field, std::vector<int64_t>& ids) const {
   const Sparse& sparse = preprocessing_.sparse[feature];
-  if (sparse.list) return append_list(sparse, field, ids);
-  ids.push_back(id_of(sparse, single(field), /*in_list=*/false));
-}
-
-void Encoder::append_list(const Sparse& feature, const Field& field,
-                          std::vector<int64_t>& ids) const {
-  const Preprocessing::List& list = *feature.list;
+  std::string room;
+  if (!sparse.list) {
+    ids.push_back(id_of(sparse, key_of(sparse, single(field), /*in_list=*/false, room)));
+    return;
+  }
   std::vector<Value> items;
-  if (field.listed) {
-    items.assign(field.values.begin(), field.values.end());
-  } else if (!field.values.empty()) {
-    const Value& value = field.values[0];
-    if (value.kind == Kind::kText && !list.separator)
-      throw problem(value, "is a text; needs a list");
-    if (value.kind != Kind::kText) {
-      if (value.kind != Kind::kMissing && !is_nan(value)) items.push_back(value);
-    } else {
-      std::string_view text = value.text;
-      for (bool more = true; more;) {
-        const size_t end = text.find(*list.separator);
-        more = end != std::string_view::npos;
-        const std::string_view item = text.substr(0, end);
-        if (!trimmed(item).empty()) items.push_back({Kind::kText, 0, 0, item});
-        if (more) text.remove_prefix(end + list.separator->size());
-      }
-    }
+  View<const Value> all = field.values;
+  if (!field.listed && !field.values.empty()) {
+    append_items(*sparse.list, field.values[0], items);
+    all = items;
   }
-  const auto kept = std::min<size_t>(items.size(), static_cast<size_t>(list.cap));
-  const size_t begin = list.keeps_last ? items.size() - kept : 0;
-  for (size_t i = begin; i < begin + kept; ++i) ids.push_back(id_of(feature, items[i], true));
+  const auto [begin, end] = kept_items(*sparse.list, all.size());
+  for (size_t i = begin; i < end; ++i) {
+    ids.push_back(id_of(sparse, key_of(sparse, all[i], /*in_list=*/true, room)));
+  }
 }
 
-int64_t Encoder::id_of(const Sparse& feature, const Value& value, bool in_list) const {
-  if (feature.values == Preprocessing::Values::kInteger) return id_of_integer(feature, value);
-  std::string room, other;
-  std::string_view key = text_of(value, room);
+Encoder::Key Encoder::key_of(const Sparse& feature, const Value& value, bool in_list,
+                             std::string& room) const {
+  if (feature.values == Preprocessing::Values::kInteger) return {{}, whole_number(feature, value)};
+  std::string_view text = text_of(value, room);
   const bool hex = feature.values == Preprocessing::Values::kHex;
-  if (!hex) key = canonical_text(key, other);
-  if (key.empty() && feature.fill && !in_list) key = *feature.fill;
-  if (!hex) {
-    if (feature.encoding == Preprocessing::Encoding::kDictionary) return looked_up(feature, key);
-    return hashed(crc32(key.data(), key.size()), feature.rows);
-  }
+  if (!hex && value.kind == Kind::kText) text = canonical_text(text, room);
+  if (text.empty() && feature.fill && !in_list) text = *feature.fill;
+  if (!hex) return {text, 0};
   uint64_t number = kMissingHex;
-  if (!key.empty() && !read_hex(key, number)) {
+  if (!text.empty() && !read_hex(text, number)) {
     throw problem(value, "is not of up to 8 hexadecimal digits");
   }
-  if (feature.encoding == Preprocessing::Encoding::kHash) return hashed(number, feature.rows);
-  return looked_up(feature, bytes_of(static_cast<int64_t>(number)));
+  return {{}, static_cast<int64_t>(number)};
 }
 
-int64_t Encoder::id_of_integer(const Sparse& feature, const Value& value) const {
+int64_t Encoder::whole_number(const Sparse& feature, const Value& value) const {
   int64_t number = value.integer;
   bool missing = value.kind == Kind::kMissing || is_nan(value);
   if (value.kind == Kind::kText) {
@@ -192,22 +175,22 @@ int64_t Encoder::id_of_integer(const Sparse& feature, const Value& value) const 
     }
     number = *feature.fill_integer;
   }
-  switch (feature.encoding) {
-    case Preprocessing::Encoding::kHash:
-      return hashed(static_cast<uint64_t>(number), feature.rows);
-    case Preprocessing::Encoding::kDictionary:
-      return looked_up(feature, bytes_of(number));
-    case Preprocessing::Encoding::kIntegers:
-      break;
-  }
-  if (number < 0 || number >= feature.rows) {
+  if (feature.encoding == Encoding::kIntegers && (number < 0 || number >= feature.rows)) {
     throw usage_error("{} is not from 0 to {}", number, feature.rows - 1);
   }
   return number;
 }
 
-int64_t Encoder::looked_up(const Sparse& feature, std::string_view key) const {
-  return preprocessing_.dictionaries[feature.dictionary].values.find(key) + 1;
+int64_t Encoder::id_of(const Sparse& feature, const Key& key) const {
+  switch (feature.encoding) {
+    case Encoding::kDictionary:
+      return preprocessing_.dictionaries[feature.dictionary].values.find(key.bytes(feature)) + 1;
+    case Encoding::kHash:
+      return static_cast<int64_t>(mix64(key.hash(feature)) % static_cast<uint64_t>(feature.rows));
+    case Encoding::kIntegers:
+      break;
+  }
+  return key.number;
 }
 
 }  // namespace dlrm

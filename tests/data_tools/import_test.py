@@ -237,8 +237,8 @@ class Refused(Importing):
         self.assert_refused("log.csv:6: column age: 'abc' is not a number", SCHEMA, path)
         cases = (("2,1,1,x,/d,1,", "log.csv:6: column click: '2' is neither 0 nor 1"),
                  (",1,1,x,/d,1,", "log.csv:6: column click: '' is missing"),
-                 ("1,1,,x,/d,1,", "log.csv:6: column price: '' is missing: give a `fill`"),
-                 ("1,1,1,x,/d,10,", "log.csv:6: column item: '10' is not from 0 to 9"),
+                 ("1,1,,x,/d,1,", "log.csv:6: column price: is missing, and the schema has no `fill` for it"),
+                 ("1,1,1,x,/d,10,", "log.csv:6: column item: 10 is not from 0 to 9"),
                  ("1,1,1,x,/d,1.5,", "log.csv:6: column item: '1.5' is not a whole number"),
                  ("1,1e39,1,x,/d,1,", "log.csv:6: column age: '1e39' is too large"),
                  ("1,inf,1,x,/d,1,", "log.csv:6: column age: 'inf' is not finite"),

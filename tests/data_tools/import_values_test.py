@@ -104,6 +104,8 @@ class OneId(Importing):
         path = self.texts("a.csv", ["a", "12", "12.0", "7", "7.0", "5"])
         self.assertEqual(self.imported("{label: y, sparse: [u]}", path, *kept).sparse["u"].ids.tolist(),
                          [1, 2, 2, 3, 3, 5])
+        self.assert_refused("d.json: the dictionary of u has other values than integers",
+                            "{label: y, sparse: [{column: u, values: integer}]}", path, *kept)
 
 
 class Schemas(Importing):

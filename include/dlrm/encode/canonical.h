@@ -13,6 +13,7 @@ std::string_view canonical_text(std::string_view text, std::string& room);
 /// Of a float that is finite: its digits if it is whole, otherwise its shortest digits without an
 /// exponent.
 std::string canonical_text(double number);
+std::string canonical_text(float number);
 
 /// Without white space of Unicode at both ends.
 std::string_view trimmed(std::string_view text);
