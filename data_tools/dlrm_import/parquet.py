@@ -35,9 +35,16 @@ class ParquetFile:
         self.wanted = list(wanted or names)
 
     def __iter__(self):
-        first = 0
+        return self.chunks(0, None)
+
+    def group_rows(self):
+        """The records of each row group."""
+        return [self.file.metadata.row_group(group).num_rows for group in range(self.file.metadata.num_row_groups)]
+
+    def chunks(self, first, groups):
+        """The records of these row groups, None: of all. `first` is the number of their first record."""
         try:
-            for batch in self.file.iter_batches(BATCH, columns=self.wanted, use_threads=self.threads > 1):
+            for batch in self.file.iter_batches(BATCH, groups, self.wanted, use_threads=self.threads > 1):
                 check_indices(batch)
                 yield ParquetChunk(self, batch, first)
                 first += batch.num_rows

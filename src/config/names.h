@@ -28,6 +28,7 @@ inline const Names<ScheduleType> kScheduleTypeNames{{"polynomial", ScheduleType:
                                                     {"step", ScheduleType::kStep}};
 inline const Names<DataKind> kDataKindNames{{"hdf5", DataKind::kHdf5},
                                             {"criteo", DataKind::kCriteo},
+                                            {"parquet", DataKind::kParquet},
                                             {"synthetic", DataKind::kSynthetic},
                                             {"replay", DataKind::kReplay}};
 inline const Names<InvalidId> kInvalidIdNames{{"error", InvalidId::kError},

@@ -157,14 +157,15 @@ std::string last_segment(const std::string& key) { return key.substr(key.rfind('
 Schema<DataConfig> data_schema() {
   using D = DataConfig;
   Schema<D> schema;
-  schema.key("source", &D::source, choice(kDataKindNames),
-             "hdf5: dataset files; criteo: text in Criteo's format, hashed; synthetic: generated "
-             "during the run; replay: the first batch in "
-             "every step");
+  schema.key(
+      "source", &D::source, choice(kDataKindNames),
+      "hdf5: dataset files; criteo: text in Criteo's format, hashed; parquet: Parquet files, "
+      "by a schema; synthetic: generated during the run; replay: the first batch in every "
+      "step");
   schema
       .key("train", &D::train, path_list(),
            "the training data: files and folders of files, one after the other")
-      .default_shown("required for hdf5 and criteo")
+      .default_shown("required for hdf5, criteo and parquet")
       .may_change();
   schema
       .key("valid", &D::valid, path_list(),
@@ -174,6 +175,16 @@ Schema<DataConfig> data_schema() {
   schema
       .key("test", &D::test, path_list(),
            "the test data, likewise; without data.valid also evaluated during training")
+      .may_change();
+  schema
+      .key("schema", &D::schema, optional_path(),
+           "the schema of Parquet files, as `dlrm-data import` takes it (docs/import.md)")
+      .default_shown("required for parquet")
+      .may_change();
+  schema
+      .key("dictionary", &D::dictionary, optional_path(),
+           "the dictionaries that `dlrm-data import --dictionary` kept; required for parquet if "
+           "the schema has dictionaries or standardises columns")
       .may_change();
   schema.key("synthetic", &D::synthetic, section(synthetic_schema()),
              "options of the source synthetic");

@@ -198,11 +198,11 @@ void check_weights(const RunConfig& config, const Node& root) {
     throw usage_error("{}: routing.mode is fixed, and ids of a feature have weights: needs exact",
                       place_of(root, "routing.mode").text());
   }
-  if (config.data.source == DataKind::kCriteo) {
+  const DataKind source = config.data.source;
+  if (source == DataKind::kCriteo || source == DataKind::kParquet) {
     throw usage_error(
-        "{}: data.source is criteo, whose ids have no weights: needs hdf5, or features without "
-        "weights",
-        place_of(root, "data.source").text());
+        "{}: data.source is {}, whose ids have no weights: needs hdf5, or features without weights",
+        place_of(root, "data.source").text(), source == DataKind::kCriteo ? "criteo" : "parquet");
   }
 }
 
@@ -224,6 +224,20 @@ void check_whole_rows(const RunConfig& config, const Node& root) {
   }
 }
 
+void check_parquet(const RunConfig& config, const Node& root) {
+  if (config.data.train.empty()) {
+    throw usage_error(
+        "{}: data.train is missing: needs Parquet files or folders (data.source is parquet)",
+        place_of(root, "data.train").text());
+  }
+  if (config.data.schema.empty()) {
+    throw usage_error(
+        "{}: data.schema is missing: needs a schema as `dlrm-data import` takes it (data.source is "
+        "parquet)",
+        place_of(root, "data.schema").text());
+  }
+}
+
 bool is_generated(const DataConfig& data) {
   return data.source == DataKind::kSynthetic ||
          (data.source == DataKind::kReplay && data.train.empty());
@@ -233,7 +247,8 @@ void check_validation(const RunConfig& config, const Node& root) {
   const std::string place = place_of(root, "data.valid").text();
   if (is_generated(config.data)) {
     throw usage_error(
-        "{}: data.valid is set, and the data is generated: needs data.source hdf5 or criteo",
+        "{}: data.valid is set, and the data is generated: needs data.source hdf5, criteo or "
+        "parquet",
         place);
   }
   const EvalConfig& eval = config.eval;
@@ -276,6 +291,7 @@ void validate(const RunConfig& config, const Node& root) {
         "{}: data.train is missing: needs the path of a dataset (data.source is hdf5)",
         place_of(root, "data.train").text());
   }
+  if (data.source == DataKind::kParquet) return check_parquet(config, root);
   if (data.source != DataKind::kCriteo) return;
   if (!config.model.tasks.empty()) {
     throw usage_error(

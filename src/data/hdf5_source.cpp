@@ -161,14 +161,15 @@ std::string Hdf5Source::describe() const {
 
 void Hdf5Source::will_need(int64_t t) const {
   const int64_t epoch = plan_.epoch_of(t);
-  const int64_t now = epoch * order_.windows() + order_.window_of(epoch, plan_.samples_of(t).begin);
+  const int64_t windows = order_.windows(epoch);
+  const int64_t now = epoch * windows + order_.window_of(epoch, plan_.samples_of(t).begin);
   for (const int64_t window : {now, now + 1}) {
     {
       // Workers that are in two windows must not request them again and again.
       const std::lock_guard lock(mutex_);
       if (!advised_.add(window)) continue;
     }
-    advise(window / order_.windows(), window % order_.windows());
+    advise(window / windows, window % windows);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "criteo_source.h"
 #include "hdf5_source.h"
 #include "linear_source.h"
+#include "parquet/parquet_source.h"
 #include "replay_source.h"
 #include "synthetic_source.h"
 
@@ -44,6 +45,17 @@ std::unique_ptr<BatchSource> make_criteo(const RunConfig& config, Split split, i
   return nullptr;
 }
 
+std::unique_ptr<BatchSource> make_parquet(const RunConfig& config, Split split, int rank,
+                                          int world) {
+  const bool training = split == Split::kTrain;
+  const std::vector<std::string>& paths = paths_of(config.data, split);
+  if (paths.empty()) {
+    if (training) throw usage_error("data.train names no file, and data.source is parquet");
+    return nullptr;
+  }
+  return std::make_unique<ParquetSource>(config, paths, training, rank, world);
+}
+
 /// The source of the samples as they are, without a linear part's second bags.
 std::unique_ptr<BatchSource> make_plain(const RunConfig& config, Split split, int rank, int world,
                                         const BatchSource* same_data) {
@@ -52,6 +64,7 @@ std::unique_ptr<BatchSource> make_plain(const RunConfig& config, Split split, in
   if (config.data.source == DataKind::kCriteo) {
     return make_criteo(config, split, rank, world, same_data);
   }
+  if (config.data.source == DataKind::kParquet) return make_parquet(config, split, rank, world);
   if (generated) return std::make_unique<SyntheticSource>(config, split, rank, world);
   return make_hdf5(config, split, rank, world);
 }

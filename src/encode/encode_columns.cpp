@@ -13,27 +13,36 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Value value_at(const ArrowColumn& column, int64_t place) {
-  if (column.there != nullptr && column.there[place] == 0) return {};
+  Value value;
+  if (column.there != nullptr && column.there[place] == 0) return value;
   const int64_t at = column.codes != nullptr ? column.codes[place] : place;
   switch (column.kind) {
     case ArrowColumn::kMissing:
-      return {};
+      break;
     case ArrowColumn::kBool:
-      return {Value::Kind::kBool, static_cast<const uint8_t*>(column.values)[at]};
+      value.kind = Value::Kind::kBool;
+      value.integer = static_cast<const uint8_t*>(column.values)[at];
+      break;
     case ArrowColumn::kInteger:
-      return {Value::Kind::kInteger, static_cast<const int64_t*>(column.values)[at]};
-    case ArrowColumn::kFloat: {
-      const float number = static_cast<const float*>(column.values)[at];
-      return {Value::Kind::kNumber, 0, number, {}, /*single=*/true};
-    }
+      value.kind = Value::Kind::kInteger;
+      value.integer = static_cast<const int64_t*>(column.values)[at];
+      break;
+    case ArrowColumn::kFloat:
+      value.kind = Value::Kind::kNumber;
+      value.number = static_cast<const float*>(column.values)[at];
+      value.single = true;
+      break;
     case ArrowColumn::kDouble:
-      return {Value::Kind::kNumber, 0, static_cast<const double*>(column.values)[at]};
+      value.kind = Value::Kind::kNumber;
+      value.number = static_cast<const double*>(column.values)[at];
+      break;
     case ArrowColumn::kText:
+      value.kind = Value::Kind::kText;
+      value.text = {column.bytes + column.ends[at],
+                    static_cast<size_t>(column.ends[at + 1] - column.ends[at])};
       break;
   }
-  const int32_t begin = column.ends[at];
-  const auto size = static_cast<size_t>(column.ends[at + 1] - begin);
-  return {Value::Kind::kText, 0, 0, {column.bytes + begin, size}};
+  return value;
 }
 
 /// numbers[i] = number(value i), or `otherwise` where that throws.

@@ -112,7 +112,7 @@ TEST(EpochOrder, AWindowHoldsWholeBlocks) {
   const auto whole = order_of(order, 0, {0, samples});
   std::set<int64_t> seen;
   int64_t position = 0;
-  for (int64_t w = 0; w < order.windows(); ++w) {
+  for (int64_t w = 0; w < order.windows(0); ++w) {
     std::set<int64_t> blocks;
     for (; position < samples && order.window_of(0, position) == w; ++position) {
       blocks.insert(whole[static_cast<size_t>(position)] / kBlock);
@@ -128,6 +128,34 @@ TEST(EpochOrder, AWindowHoldsWholeBlocks) {
     for (const int64_t block : blocks) EXPECT_TRUE(seen.insert(block).second) << block;
   }
   EXPECT_EQ(position, samples);
+}
+
+TEST(EpochOrder, BlocksMayHaveAnySizes) {
+  // As equal blocks: the same order.
+  const std::vector<int64_t> equal{0, kBlock, 2 * kBlock, 3 * kBlock - 7};
+  EXPECT_EQ(order_of(EpochOrder(equal, true, 3), 1, {0, equal.back()}),
+            order_of(EpochOrder(equal.back(), true, 3), 1, {0, equal.back()}));
+  const std::vector<int64_t> starts{0, 5, 6, 40 * kBlock, 41 * kBlock, 90 * kBlock + 3};
+  const EpochOrder order(starts, true, 3);
+  auto whole = order_of(order, 2, {0, starts.back()});
+  int64_t position = 0;
+  for (int64_t w = 0; w < order.windows(2); ++w) {
+    std::vector<int64_t> expected;
+    for (const Range& range : order.ranges_of(2, w)) {
+      for (int64_t sample = range.begin; sample < range.end; ++sample) expected.push_back(sample);
+    }
+    const Range positions = order.positions_of(2, w);
+    EXPECT_EQ(positions.begin, position);
+    position = positions.end;
+    EXPECT_EQ(order.window_of(2, positions.begin), w);
+    EXPECT_EQ(order.window_of(2, positions.end - 1), w);
+    std::vector<int64_t> found(whole.begin() + positions.begin, whole.begin() + positions.end);
+    EXPECT_NE(found, expected);
+    std::sort(found.begin(), found.end());
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(found, expected);
+  }
+  EXPECT_EQ(position, starts.back());
 }
 
 TEST(EpochOrder, TheBlocksOfAWindowAreMixed) {

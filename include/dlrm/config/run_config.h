@@ -14,7 +14,7 @@ namespace dlrm {
 
 enum class Pooling : uint8_t { kSum, kMean, kMax };
 enum class Precision : uint8_t { kFp32, kBf16 };
-enum class DataKind : uint8_t { kHdf5, kCriteo, kSynthetic, kReplay };
+enum class DataKind : uint8_t { kHdf5, kCriteo, kParquet, kSynthetic, kReplay };
 enum class InvalidId : uint8_t { kError, kDrop };
 enum class Strategy : uint8_t { kAuto, kTable, kRow, kColumn, kGrid, kDataParallel };
 /// kAuto is exact unless make_routed_plan() of plan/routed_plan.h says fixed.
@@ -160,6 +160,8 @@ struct DataConfig {
   std::vector<std::string> train;  ///< files and folders of files, in order
   std::vector<std::string> valid;  ///< decides during training; empty: `test` does
   std::vector<std::string> test;
+  std::string schema;      ///< of Parquet files: what an import takes
+  std::string dictionary;  ///< likewise: what an import kept
   SyntheticConfig synthetic;
   bool shuffle = true;
   int workers = 2;

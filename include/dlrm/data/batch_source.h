@@ -43,11 +43,11 @@ class BatchSource {
 enum class Split : uint8_t { kTrain, kValid, kTest };
 
 /// Makes the source that the config selects. Only the train split is shuffled. The result is
-/// null if there is no data of the split. hdf5 and criteo read data.train, data.valid or data.test.
-/// synthetic generates samples; the test split has other samples of the same distribution. replay
-/// gives batch 0 of the training source for every t. That source is hdf5 if data.train is set,
-/// otherwise synthetic. `same_data`: a source of this split with another batch size, which is not
-/// used any more. Text that it has indexed is not read again.
+/// null if there is no data of the split. hdf5, criteo and parquet read data.train, data.valid or
+/// data.test. synthetic generates samples; the test split has other samples of the same
+/// distribution. replay gives batch 0 of the training source for every t. That source is hdf5 if
+/// data.train is set, otherwise synthetic. `same_data`: a source of this split with another batch
+/// size, which is not used any more. Text that it has indexed is not read again.
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
                                                int world, const BatchSource* same_data = nullptr);
 

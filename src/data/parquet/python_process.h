@@ -1,0 +1,37 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace dlrm {
+
+/// A module of the Python package in a process of its own, which reads requests and writes answers.
+/// Signals that stop a run are for this process alone; that one ends with its input.
+class PythonProcess {
+ public:
+  /// A run_error says that it cannot start.
+  PythonProcess(const std::string& module, const std::vector<std::string>& arguments);
+  ~PythonProcess();
+  PythonProcess(const PythonProcess&) = delete;
+  PythonProcess& operator=(const PythonProcess&) = delete;
+
+  void write(std::string_view text);
+  /// The next line of its output, without the end. A run_error says how the process ended before.
+  std::string read_line();
+  void read(std::byte* to, size_t bytes);
+
+ private:
+  bool fill();
+  [[noreturn]] void ended();
+
+  std::string program_;
+  pid_t process_ = -1;
+  int input_ = -1, output_ = -1;
+  std::string buffer_;
+  size_t taken_ = 0;  // of buffer_
+};
+
+}  // namespace dlrm
