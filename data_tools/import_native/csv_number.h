@@ -70,7 +70,7 @@ inline bool read_plain_integer(std::string_view text, int64_t& value) {
 }
 
 /// Whether a text is a number whose canonical text is another one, as OTHER_NUMBER of
-/// dlrm_dataset/keys.py has it: 12.0 and 1.2e1 are 12. Also true for some texts that are none.
+/// dlrm/dataset/keys.py has it: 12.0 and 1.2e1 are 12. Also true for some texts that are none.
 inline bool is_other_number(std::string_view text) {
   const char* at = text.data();
   const char* const end = at + text.size();
