@@ -116,12 +116,20 @@ class Compare(Runs):
             ["one", "20", "0.75000", "0.51235", "12,346", "100", "0.1"],
             ["two", "20", "0.76543", "0.51235", "12,346", "200", "0.02"]])
 
-    def test_shows_keys_that_do_not_fit_below_the_table(self):
+    def test_shows_columns_that_do_not_fit_in_tables_below(self):
         one, two = self.run_folder("one"), self.run_folder("two", lr="0.02", rows="200")
         done = self.tool("dlrm.runs.compare", one, two, COLUMNS="60")
-        self.assertEqual(done.stdout.splitlines()[3:],
-                         ["", "model.tables.C1.rows: 100 | 200", "train.dense_optimizer.lr: 0.1 | 0.02"])
+        tables = [[line.split() for line in part.splitlines()] for part in done.stdout.split("\n\n")]
+        self.assertEqual(tables[1:], [[["run", "model.tables.C1.rows", "train.dense_optimizer.lr"], ["one", "100", "0.1"],
+                                       ["two", "200", "0.02"]]])
         self.assertLessEqual(max(map(len, done.stdout.splitlines())), 60)
+
+    def test_fits_100_columns_whatever_the_runs_are(self):
+        tasks = {f"a_task_with_a_long_name_{i}": {"auc": 0.5} for i in range(5)}
+        runs = [self.run_folder(f"{i}" + "x" * 120, lr="1" * 90 + str(i), rows=str(i), tasks=tasks) for i in range(20)]
+        lines = self.tool("dlrm.runs.compare", *runs).stdout.splitlines()
+        self.assertLessEqual(max(map(len, lines)), 100)
+        self.assertEqual(sum("a_task_with_a_long_name_4" in line for line in lines), 1)
 
     def test_shows_a_run_that_has_not_ended(self):
         folder = self.run_folder("one", auc=None, ended=False)
@@ -152,6 +160,21 @@ class Compare(Runs):
         self.write(folder, "summary.json", "{}")
         self.write(folder, "config.yaml", "model: {a: 1\n")
         self.assert_refused("config.yaml: cannot be read", "dlrm.runs.compare", folder)
+
+
+class Rates(Runs):
+    def test_are_those_of_samples_over_the_time_of_several_lines(self):
+        folder = self.run_folder("one")
+        lines = [{"step": i, "samples": 100 * i, "loss": 1, "samples_per_second": (50, 100)[i % 2]} for i in range(1, 201)]
+        self.write(folder, "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        rates = files.Run(folder).rates
+        self.assertEqual((len(rates), rates[-1]["step"]), (40, 200))
+        for rate in rates:  # between 2 of 5 and 3 of 5 lines are fast
+            self.assertTrue(500 / 8 - 1e-6 <= rate["samples_per_second"] <= 500 / 7 + 1e-6, rate)
+
+    def test_of_few_lines_are_theirs(self):
+        rates = files.Run(self.run_folder("one")).rates
+        self.assertEqual(rates, [{"step": 1, "samples_per_second": 100.0}, {"step": 20, "samples_per_second": 1500.0}])
 
 
 class Figures(Runs):

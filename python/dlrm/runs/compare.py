@@ -28,45 +28,53 @@ def number(value, form):
     return "-" if value is None else format(value, form)
 
 
-def row(run, tasks, tested):
-    result = run.best_eval
-    return [run.name, str(run.last_step) + ("" if run.summary else " (no end)"), number(result.get("auc"), ".5f"),
-            number(result.get("log_loss"), ".5f"),
-            *(number(run.tasks.get(task, {}).get("auc"), ".5f") for task in tasks),
-            *([number(run.summary.get("test", {}).get("auc"), ".5f")] * tested),
-            number(run.samples_per_second, ",.0f")]
+def columns(runs):
+    """Each is a title and the values of the runs."""
+    tasks = dict.fromkeys(task for run in runs for task in run.tasks)
+    yield ["steps", *(str(run.last_step) + ("" if run.summary else " (no end)") for run in runs)]
+    yield ["AUC", *(number(run.best_eval.get("auc"), ".5f") for run in runs)]
+    yield ["log loss", *(number(run.best_eval.get("log_loss"), ".5f") for run in runs)]
+    for task in tasks:
+        yield [f"AUC {task}", *(number(run.tasks.get(task, {}).get("auc"), ".5f") for run in runs)]
+    if any("test" in run.summary for run in runs):
+        yield ["test AUC", *(number(run.summary.get("test", {}).get("auc"), ".5f") for run in runs)]
+    yield ["samples/s", *(number(run.samples_per_second, ",.0f") for run in runs)]
+    for key in differing_keys(runs):
+        yield [ending(key), *(shortened(run.config.get(key, "-")) for run in runs)]
 
 
 def shortened(text):
     return text if len(text) <= WIDEST else text[:WIDEST - 3] + "..."
 
 
+def ending(text):
+    return text if len(text) <= WIDEST else "..." + text[3 - WIDEST:]
+
+
 def table(runs):
-    """The lines. Keys that differ are columns if they fit. Otherwise each has a line below, with the runs' values."""
-    tested = any("test" in run.summary for run in runs)
-    tasks = list(dict.fromkeys(task for run in runs for task in run.tasks))
-    rows = [["run", "steps", "AUC", "log loss", *(f"AUC {task}" for task in tasks), *["test AUC"] * tested,
-             "samples/s"]]
-    rows += [row(run, tasks, tested) for run in runs]
-    values = {key: [shortened(run.config.get(key, "-")) for run in runs] for key in differing_keys(runs)}
-    columns = [[key, *texts] for key, texts in values.items()]
-    lines = aligned([cells + [column[i] for column in columns] for i, cells in enumerate(rows)])
-    if max(map(len, lines)) <= shutil.get_terminal_size((100, 0)).columns:
-        return lines
-    return aligned(rows) + [""] + [f"{key}: {' | '.join(texts)}" for key, texts in values.items()]
+    """The lines. Columns that do not fit are in further tables below, each of which begins with the runs."""
+    width = shutil.get_terminal_size((100, 0)).columns
+    names = ["run", *(ending(run.name) for run in runs)]
+    tables = [[names]]
+    for column in columns(runs):
+        if len(tables[-1]) > 1 and len(aligned([*tables[-1], column])[0]) > width:
+            tables.append([names])
+        tables[-1].append(column)
+    return [line.rstrip() for number, found in enumerate(tables) for line in [""] * (number > 0) + aligned(found)]
 
 
-def aligned(rows):
-    widths = [max(len(cells[column]) for cells in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
-                      for column, (cell, width) in enumerate(zip(cells, widths))).rstrip() for cells in rows]
+def aligned(found):
+    """The lines of columns, the first of which is left-aligned."""
+    widths = [max(map(len, column)) for column in found]
+    return ["  ".join(cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(zip(cells, widths)))
+            for cells in zip(*found)]
 
 
 def draw(runs):
     plot = figures.pyplot()
     figure, panels = plot.subplots(1, 3, figsize=(15, 4.5))
     for run in runs:
-        for panel, lines, key in zip(panels, (run.steps, run.evals, run.steps), ("loss", "auc", "samples_per_second")):
+        for panel, lines, key in zip(panels, (run.steps, run.evals, run.rates), ("loss", "auc", "samples_per_second")):
             figures.curve(panel, lines, key, run.name)
     for panel, title in zip(panels, ("training loss", "AUC", "samples/s")):
         panel.set(xlabel="step", ylabel=title)

@@ -56,6 +56,21 @@ class Run:
         return self.steps[-1].get("samples_per_second") if self.steps else None
 
     @property
+    def rates(self):
+        """Step and samples/s of up to 40 parts of the run, of several lines each: the rates of single lines jump."""
+        lines = [line for line in self.steps if line.get("samples_per_second")]
+        count = len(lines)
+        parts = count if count < 10 else min(40, count // 4)
+        result = []
+        for part in range(parts):
+            first, end = part * count // parts, (part + 1) * count // parts
+            before = [{}, *lines][first:end]
+            samples = [max(1, line.get("samples", 1) - last.get("samples", 0)) for line, last in zip(lines[first:end], before)]
+            seconds = sum(n / line["samples_per_second"] for n, line in zip(samples, lines[first:end]))
+            result.append({"step": lines[end - 1]["step"], "samples_per_second": sum(samples) / seconds})
+        return result
+
+    @property
     def last_step(self):
         return max((line["step"] for line in self.steps + self.evals), default=0)
 

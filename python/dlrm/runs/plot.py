@@ -27,7 +27,7 @@ def draw(run):
     for task in dict.fromkeys(task for line in run.evals for task in line.get("tasks", {})):
         curve(auc, [{**line["tasks"][task], "step": line["step"]} for line in run.evals], "auc", task)
         auc.legend()
-    curve(rate, run.steps, "samples_per_second")
+    curve(rate, run.rates, "samples_per_second")
     times = run.summary.get("stages_ms", {})
     names = [name for name in STAGES if name in times] + [name for name in times if name not in STAGES]
     stages.barh(names, [times[name] for name in names])

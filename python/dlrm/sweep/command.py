@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 
+from .. import figures
 from ..endings import Parser, Refused, exit_code, program
 from ..runs import compare
 from .trials import STOPPED, Local, Slurm, Trial, locked_folder, read_json, write
@@ -196,6 +197,8 @@ def run(words):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.append(True))
     options = parse(words)
+    if options.figure:
+        figures.pyplot()  # missing packages are missed before anything runs
     runner = (Slurm if options.slurm else Local)(options)
     lock, trials = open_sweep(options)
     with lock:
