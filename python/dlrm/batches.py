@@ -1,12 +1,17 @@
 """Datasets as iterables of PyTorch."""
-import typing
+from __future__ import annotations
+
+import os
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Union
 
 import torch
 
 from . import _dlrm, options, session
 
+Path = Union[str, "os.PathLike[str]"]
 
-class Batch(typing.NamedTuple):
+
+class Batch(NamedTuple):
     """The samples of one rank in a global batch: b of them."""
     dense: torch.Tensor    # float32 [b, n]
     labels: torch.Tensor   # float32 [b]
@@ -28,8 +33,9 @@ class Dataset(torch.utils.data.IterableDataset):
     workers, prefetch  threads that read, and batches that they read ahead
     """
 
-    def __init__(self, path, tables, batch_size, *, rank=None, size=None, shuffle=True, seed=1, epoch=0, epochs=1,
-                 workers=2, prefetch=4):
+    def __init__(self, path: Path | list[Path], tables: Iterable[Mapping[str, Any]], batch_size: int, *,
+                 rank: int | None = None, size: int | None = None, shuffle: bool = True, seed: int = 1, epoch: int = 0,
+                 epochs: int = 1, workers: int = 2, prefetch: int = 4):
         super().__init__()
         paths = [str(p) for p in path] if isinstance(path, (list, tuple)) else [str(path)]
         self.rank = session.rank() if rank is None else rank
@@ -37,8 +43,9 @@ class Dataset(torch.utils.data.IterableDataset):
         if not 0 <= self.rank < self.size:
             raise ValueError(f"rank {self.rank} of {self.size}")
         self.dense_width = _dlrm.dense_width(paths)
-        sections = {"model": {"dense_features": self.dense_width},
-                    "data": {"source": "hdf5", "train": paths, "shuffle": shuffle}, "train": {"seed": seed}}
+        sections: dict[str, dict[str, Any]] = {
+            "model": {"dense_features": self.dense_width},
+            "data": {"source": "hdf5", "train": paths, "shuffle": shuffle}, "train": {"seed": seed}}
         self._config = options.config("dlrm.Dataset", tables, 1, batch_size, sections)
         self._workers, self._prefetch = workers, prefetch
         batches = self._open()
@@ -46,10 +53,10 @@ class Dataset(torch.utils.data.IterableDataset):
         self._first = epoch * batches.per_epoch
         self._last = self._first + epochs * batches.per_epoch
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._last - self._first
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Batch]:
         batches, worker = self._open(), torch.utils.data.get_worker_info()
         if worker is not None:  # a process of a DataLoader, which takes the batches of its workers in turn
             for t in range(self._first + worker.id, self._last, worker.num_workers):

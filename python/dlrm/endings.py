@@ -38,6 +38,7 @@ def program(function: typing.Callable[[typing.List[str]], typing.Optional[int]],
 
 def exit_code(function: typing.Callable[[], typing.Optional[int]], bad: Exceptions = (), failed: Exceptions = ()) -> int:
     """That of function(). `bad`, `failed`: more exceptions whose texts name bad input, or a failure."""
+    refused: Exceptions = (Refused, *bad)
     code = 3
     try:
         return function() or 0
@@ -45,7 +46,7 @@ def exit_code(function: typing.Callable[[], typing.Optional[int]], bad: Exceptio
         return 128 + signal.SIGINT
     except failed as error:
         text = str(error)
-    except (Refused, *bad) as error:
+    except refused as error:
         code, text = 2, str(error)
     except MemoryError:
         text = "out of memory"

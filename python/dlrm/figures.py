@@ -1,15 +1,18 @@
 """What the programs that draw share."""
+from __future__ import annotations
+
 import json
 import os
+from typing import Any, Callable, NoReturn
 
 from .endings import Refused, need
 
 
-def fail(problem):
+def fail(problem: str) -> NoReturn:
     raise Refused(problem)
 
 
-def read_json(path):
+def read_json(path: str) -> Any:
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -17,7 +20,7 @@ def read_json(path):
         fail(f"{path}: no JSON: {error}")
 
 
-def drawn(draw, read, program):
+def drawn(draw: Callable[[Any], Any], read: Any, program: str) -> Any:
     """draw(read), whose files `program` has written."""
     try:
         return draw(read)
@@ -25,7 +28,7 @@ def drawn(draw, read, program):
         fail(f"not written by {program} --output: {type(error).__name__}: {error}")
 
 
-def pyplot():
+def pyplot() -> Any:
     """matplotlib's interface for files. To be called before anything is computed: it may be missing."""
     need(matplotlib="matplotlib")
     import matplotlib.pyplot
@@ -33,14 +36,14 @@ def pyplot():
     return matplotlib.pyplot
 
 
-def curve(panel, lines, key, label=None):
+def curve(panel: Any, lines: list[dict[str, Any]], key: str, label: str | None = None) -> None:
     """Draws a value of metrics.jsonl by step, where it is not null."""
     lines = [line for line in lines if line.get(key) is not None]
     panel.plot([line["step"] for line in lines], [line[key] for line in lines], label=label,
                marker="o" if len(lines) < 20 else None)
 
 
-def save(figure, path):
+def save(figure: Any, path: str) -> None:
     """Writes the figure whole or not at all."""
     ending = os.path.splitext(path)[1]
     known = sorted("." + name for name in figure.canvas.get_supported_filetypes())

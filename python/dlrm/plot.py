@@ -7,6 +7,8 @@
 
 `dlrm-plot KIND --help` says what the figure shows. Figures end with .svg, .png or .pdf, and need matplotlib.
 """
+from __future__ import annotations
+
 import argparse
 import sys
 
@@ -17,7 +19,7 @@ from .runs import plot
 KINDS = {"run": plot.run, "batch-sweep": batch_sweep.run, "cache": cache.run, "feeding": feeding.run}
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="dlrm-plot", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help=f"one of {', '.join(KINDS)}")
     KINDS[parser.parse_args(words[:1]).kind](words[1:])

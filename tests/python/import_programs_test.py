@@ -123,6 +123,18 @@ class Training(Programs):
 
 
 class Starting(Programs):
+    def test_takes_the_python_of_the_sources_before_that_of_path(self):
+        self.write("python3", "#!/bin/sh\necho python3 of PATH \"$@\"\n")
+        os.chmod(self.path("python3"), 0o755)
+        path = f"{self.folder}:{os.environ['PATH']}"
+        there = os.path.exists(os.path.join(ROOT, "build", "venv", "bin", "python3"))
+        for command, module in (("import", "dlrm.importing"), ("export", "dlrm.model.export")):
+            done = self.start(DATA, command, "--help", DLRM_PYTHON="", PATH=path)
+            expected = r"usage: |error: .*build/venv/bin/python3" if there else rf"python3 of PATH -m {module} --help\n"
+            self.assertRegex(done.stdout + done.stderr, rf"\A({expected})")
+            done = self.start(DATA, command, "--help", DLRM_PYTHON=self.path("python3"))
+            self.assertEqual(done.stdout, f"python3 of PATH -m {module} --help\n")
+
     def test_says_what_is_missing(self):
         done = self.start(DATA, "import", "x", DLRM_PYTHON="/nowhere/python3")
         self.assertEqual((done.returncode, done.stdout), (2, ""))

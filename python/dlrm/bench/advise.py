@@ -15,6 +15,8 @@ limit of the time of a batch, the fastest and the cheapest machine and batch siz
 is the mean of a step in training, and the 99th percentile in inference. Between two measured batch
 sizes, rates are interpolated on logarithmic scales. The figure shows both choices by batch size.
 """
+from __future__ import annotations
+
 import argparse
 import dataclasses
 import itertools
@@ -208,7 +210,7 @@ def draw(series, currency):
     return figure
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="python3 -m dlrm.bench.advise", description=__doc__,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE.json")

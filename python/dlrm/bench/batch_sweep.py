@@ -7,6 +7,8 @@ memory, and the share of time that moves data (only for CPUs). Several files (ot
 devices) are drawn side by side. A dashed line marks each batch size at which a later file overtakes
 the first, or falls behind it again.
 """
+from __future__ import annotations
+
 import math
 import os
 
@@ -78,7 +80,7 @@ def draw(sweeps):
     return figure
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="dlrm-plot batch-sweep", description="Draws the JSON of dlrm-bench batch-sweep.")
     parser.add_argument("files", nargs="+", metavar="FILE.json")
     parser.add_argument("--output", required=True, help="figure to write: .png, .svg or .pdf")

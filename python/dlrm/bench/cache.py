@@ -6,6 +6,8 @@ Four panels: the share of accesses that the hottest entries take; hit rate, spee
 tables, and the shares of time in which rows move and in which steps wait for them, by the part of the
 tables in fast memory. Policies, and several files, are drawn side by side.
 """
+from __future__ import annotations
+
 import argparse
 import os
 
@@ -58,7 +60,7 @@ def draw(runs):
     return figure
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="dlrm-plot cache", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+")
     parser.add_argument("--output", required=True)

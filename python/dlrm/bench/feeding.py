@@ -4,6 +4,8 @@
 
 One bar for each way to feed a run: samples/s, and the share of time in which the device was busy.
 """
+from __future__ import annotations
+
 import os
 
 from .. import figures
@@ -28,7 +30,7 @@ def draw(feeding):
     return figure
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="dlrm-plot feeding", description="Draws the JSON of dlrm-bench feeding.")
     parser.add_argument("file", metavar="FILE.json")
     parser.add_argument("--output", required=True, help="figure to write: .png, .svg or .pdf")

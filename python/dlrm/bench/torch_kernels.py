@@ -6,6 +6,8 @@ Sizes, operations and the kind of device come from the file that `dlrm-bench ker
 Operations without an equivalent in PyTorch are left out. The exit code is 2 if PyTorch, or its GPU,
 is missing.
 """
+from __future__ import annotations
+
 
 import json
 import sys
@@ -187,7 +189,7 @@ def dense(sizes, device):
         yield f"dense {name}", optimizer([parameter], lr=LEARNING_RATE).step
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="python3 -m dlrm.bench.torch_kernels", description=__doc__.splitlines()[0])
     parser.add_argument("kernels", help="JSON lines of dlrm-bench kernels")
     parser.add_argument("--seconds", type=float, default=0.2, help="time spent on each figure")

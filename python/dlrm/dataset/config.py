@@ -1,20 +1,26 @@
 """Writes a training config that fits a dataset."""
+from __future__ import annotations
+
 import json
 import os
 import re
+from typing import Mapping, Sequence
 
 import numpy as np
 
 from .files import write_text
 from .reader import Dataset
 from .values import DatasetError
+from .writer import Path
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # that YAML may read as something else
 
 
-def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), top_mlp=(128, 64), interaction="dot",
-                 batch=2048, epochs=1, shared=None, output=None, valid=None, tasks=None):
+def write_config(path: Path, train: Path, test: Path | None = None, *, embedding_dim: int = 16,
+                 bottom_mlp: Sequence[int] = (64,), top_mlp: Sequence[int] = (128, 64), interaction: str = "dot",
+                 batch: int = 2048, epochs: int = 1, shared: Mapping[str, Sequence[str]] | None = None,
+                 output: str | None = None, valid: Path | None = None, tasks: Sequence[str] | None = None) -> None:
     """Writes a config for the dataset files `train`, `test` and `valid`. Paths are stored as they are given.
 
     A feature gets a table of as many rows as its ids need. `shared` names tables for several features:
@@ -25,7 +31,7 @@ def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), 
     features, width = data.features, data.dense_width
     if len(data) == 0 or not features:
         raise DatasetError(f"{train}: {'no samples' if len(data) == 0 else 'no sparse features'} to train on")
-    if data.num_labels != len(tasks or [0]):
+    if data.num_labels != max(1, len(tasks or ())):
         raise DatasetError(f"{train}: {data.num_labels} labels in a sample, and tasks is {tasks}: needs a name for "
                            "each of several labels")
     rows = {name: info.rows for name, info in features.items()}
@@ -33,7 +39,7 @@ def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), 
         if other is not None:
             add_rows(rows, features, train, other, Dataset(other), width, data.num_labels)
     lines = ["model:", f"  dense_features: {width}", f"  embedding_dim: {embedding_dim}",
-             f"  bottom_mlp: {[*bottom_mlp, embedding_dim] if width else []}", f"  top_mlp: {[*top_mlp, 1]}",
+             f"  bottom_mlp: {list(bottom_mlp) + [embedding_dim] if width else []}", f"  top_mlp: {[*top_mlp, 1]}",
              f"  interaction: {interaction}"]
     if tasks:
         lines.append("  tasks: [" + ", ".join(f"{{name: {scalar(name)}}}" for name in tasks) + "]")

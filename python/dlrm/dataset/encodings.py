@@ -1,4 +1,6 @@
 """How the values of a sparse feature become ids from 0 to rows - 1."""
+from __future__ import annotations
+
 import itertools
 import json
 import numbers
@@ -17,12 +19,12 @@ LARGEST_ID = (1 << 63) - 1
 class Integers:
     """Integers that are ids already. `rows`: every id is less; by default the largest id of the file plus 1."""
 
-    def __init__(self, rows=None):
+    def __init__(self, rows: int | None = None):
         if rows is not None and not 1 <= rows <= LARGEST_ID:
             raise DatasetError(f"Integers(rows={rows}): rows must be from 1 to 2^63 - 1")
         self.rows = rows
 
-    def encode(self, values):
+    def encode(self, values: np.ndarray) -> np.ndarray:
         values = integer_array(values)
         check_ids(values, self.rows or LARGEST_ID)
         return values.astype(np.int64)
@@ -32,11 +34,11 @@ class Hashed:
     """Integers or texts, hashed into `rows` ids: mix64(x) modulo rows. x is the integer, or zlib.crc32 of the
     text in UTF-8. mix64 is SplitMix64, as in `dlrm-data criteo --max-rows`."""
 
-    def __init__(self, rows):
+    def __init__(self, rows: int):
         if not 1 <= rows <= LARGEST_HASH:
             raise DatasetError(f"Hashed({rows}): rows must be from 1 to 2^31")
         self.rows = rows
-        self.kinds = {}  # by feature: whether its values are texts
+        self.kinds: dict[str, bool] = {}  # by feature: whether its values are texts
 
     def check_kind(self, feature, values):
         """A feature has integers, or it has texts: the same number as a text would get another id."""
@@ -50,7 +52,7 @@ class Hashed:
             raise BadValue(int(wrong[0]), f"{values[wrong[0]]!r:.50} is {kinds[self.kinds[feature]]}; make all of them "
                            "texts or integers")
 
-    def encode(self, values):
+    def encode(self, values: np.ndarray) -> np.ndarray:
         if values.dtype.kind in "iub":
             keys = values.astype(np.uint64)
         else:
@@ -63,18 +65,18 @@ class Dictionary:
     the dictionary, and for one that the file has fewer than `threshold` times. The first file that is finished
     with a dictionary fixes it. Later values that are new get 0. Features may share a dictionary."""
 
-    def __init__(self, threshold=1):
+    def __init__(self, threshold: int = 1):
         self.threshold = threshold
         self.fixed = False
         self.ids = Numbers()
         self.counts = np.zeros(1, np.int64)  # per id
-        self.final_ids = None
+        self.final_ids: np.ndarray | None = None
 
     @property
-    def rows(self):
-        return len(self.ids.values) + 1
+    def rows(self) -> int:
+        return len(self.ids.listed) + 1
 
-    def encode(self, values):
+    def encode(self, values: np.ndarray) -> np.ndarray:
         values = values.tolist()
         if self.fixed:
             try:
@@ -93,23 +95,23 @@ class Dictionary:
         self.counts = counts
         return ids
 
-    def fix(self):
+    def fix(self) -> np.ndarray | None:
         """Ends the growth. Returns the final id of each id that was given before, or None if all remain."""
         if not self.fixed and self.threshold > 1:
             kept = self.counts >= self.threshold
             kept[0] = False
             self.final_ids = np.where(kept, np.cumsum(kept), 0)
-            self.ids = Numbers(value for value, keep in zip(self.ids.values, kept[1:]) if keep)
+            self.ids = Numbers(value for value, keep in zip(self.ids.listed, kept[1:]) if keep)
         self.fixed = True
         return self.final_ids
 
-    def save(self, path):
+    def save(self, path: str) -> None:
         """Writes the values in the order of their ids, from id 1 on, as a JSON list."""
-        write_text(path, lambda file: json.dump(self.ids.values, file, ensure_ascii=False,
+        write_text(path, lambda file: json.dump(self.ids.listed, file, ensure_ascii=False,
                                                 default=int))  # NumPy's integers are not int
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str) -> Dictionary:
         """The fixed dictionary of a file that save() wrote."""
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
@@ -124,10 +126,10 @@ class Numbers(dict):
 
     def __init__(self, values=()):
         super().__init__()
-        self.values, self.by_text = [], {}  # the first spelling of each value
+        self.listed, self.by_text = [], {}  # the first spelling of each value
         for value in values:
-            self.values.append(value)
-            self[value] = self.by_text.setdefault(canonical_text(value), len(self.values))
+            self.listed.append(value)
+            self[value] = self.by_text.setdefault(canonical_text(value), len(self.listed))
 
     def find(self, value):
         """0 if it is unknown."""
@@ -138,8 +140,8 @@ class Numbers(dict):
             raise TypeError
         number = self.find(value)
         if number == 0:
-            self.values.append(value)
-            number = self.by_text[canonical_text(value)] = len(self.values)
+            self.listed.append(value)
+            number = self.by_text[canonical_text(value)] = len(self.listed)
         self[value] = number
         return number
 

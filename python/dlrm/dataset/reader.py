@@ -1,4 +1,6 @@
 """Reads dataset files (docs/file-formats.md). What is read has been compared with its checksums."""
+from __future__ import annotations
+
 import os
 from typing import NamedTuple
 
@@ -14,15 +16,15 @@ class Batch(NamedTuple):
     """Consecutive samples."""
     label: np.ndarray  # [samples] uint8 or float32; of several labels [samples, labels], NaN where one is missing
     dense: np.ndarray  # [samples, n] float32
-    sparse: dict  # feature -> Bags(ids, offsets, weights); offsets begin with 0
-    weight: object = None  # [samples] float32, or None: every sample counts once
+    sparse: dict[str, Bags]  # feature -> Bags(ids, offsets, weights); offsets begin with 0
+    weight: np.ndarray | None = None  # [samples] float32, or None: every sample counts once
 
 
 class FeatureInfo(NamedTuple):
     rows: int  # ids are less
     hotness: int  # ids of every sample; 0: bags of any length
     dtype: np.dtype  # of the ids
-    count: int  # of all ids
+    count: int  # type: ignore[assignment]  # of all ids
     weighted: bool = False  # each id has a weight
 
 
@@ -31,26 +33,26 @@ class Dataset:
     dataset[i:j] is a Batch. With `verify`, each block of a file is compared with its checksums once, before it is
     used. Values are always checked. Errors are DatasetErrors."""
 
-    def __init__(self, path, verify=True):
+    def __init__(self, path: str | os.PathLike[str], verify: bool = True):
         self.files = [DatasetFile(name, verify) for name in files_of(os.fspath(path))]
         for other in self.files[1:]:
             check_alike(self.files[0], other)
         self.starts = np.cumsum([0] + [file.samples for file in self.files])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return int(self.starts[-1])
 
     @property
-    def dense_width(self):
+    def dense_width(self) -> int:
         return self.files[0].columns["/dense"].shape[1]
 
     @property
-    def num_labels(self):
+    def num_labels(self) -> int:
         """Labels of a sample."""
         return self.files[0].columns["/label"].shape[1] if self.files[0].columns["/label"].ndim == 2 else 1
 
     @property
-    def features(self):
+    def features(self) -> dict[str, FeatureInfo]:
         """FeatureInfo by name. `rows` is the largest of the files."""
         result = {}
         for name, first in self.files[0].features.items():
@@ -59,7 +61,7 @@ class Dataset:
                                           count=sum(info.count for info in infos))
         return result
 
-    def __getitem__(self, samples):
+    def __getitem__(self, samples: int | slice) -> Batch:
         if not isinstance(samples, slice):
             index = range(len(self))[samples]  # IndexError ends a loop
             samples = slice(index, index + 1)

@@ -1,4 +1,6 @@
 """Turns a user's columns into NumPy arrays. A value that cannot be used is a BadValue that says which."""
+from __future__ import annotations
+
 import itertools
 import numbers
 from typing import NamedTuple
@@ -26,7 +28,7 @@ class Bags(NamedTuple):
     """Ids of samples, one after the other: sample i has ids[offsets[i]:offsets[i + 1]]."""
     ids: np.ndarray
     offsets: np.ndarray
-    weights: object = None  # of the ids, float32, or None: the feature has none
+    weights: np.ndarray | None = None  # of the ids, float32, or None: the feature has none
 
 
 class Part(NamedTuple):

@@ -1,7 +1,10 @@
 """Writes dataset files (docs/file-formats.md) from arrays, chunk by chunk."""
+from __future__ import annotations
+
 import os
 import re
 import tempfile
+from typing import Any, Iterable, Mapping, Sequence, Union
 
 import numpy as np
 
@@ -10,10 +13,13 @@ from .files import Lock, partial_name, remove, sync_folder
 from .values import (BadValue, DatasetError, WriteError, float_array, id_weights, label_array, task_label_array,
                      weight_array)
 
+Path = Union[str, "os.PathLike[str]"]
+Sparse = Union[Iterable[str], Mapping[str, Any]]  # names, or their encodings
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")  # that a config can name
 
 
-def write(path, data, label, dense=(), sparse=(), weight=None, weights=None):
+def write(path: Path, data: Any, label: str | Sequence[str], dense: str | Sequence[str] = (), sparse: Sparse = (),
+          weight: str | None = None, weights: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Writes one file of the columns of `data`. Returns the encodings by feature, for another file (see Writer)."""
     with Writer(path, label, dense, sparse, weight, weights) as writer:
         writer.append(data)
@@ -32,11 +38,13 @@ class Writer:
     ids' weights, which have the shape of the ids: {"tags": "tag_weights"}.
     """
 
-    def __init__(self, path, label, dense=(), sparse=(), weight=None, weights=None):
+    def __init__(self, path: Path, label: str | Sequence[str], dense: str | Sequence[str] = (), sparse: Sparse = (),
+                 weight: str | None = None, weights: Mapping[str, str] | None = None):
         self.path = os.fspath(path)
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise DatasetError(f"{self.path}: is there and is no regular file: name another output")
-        self.samples, self.lock, self.partial = 0, None, None
+        self.samples, self.lock = 0, None
+        self.partial: str | None = None  # the name of the file that is not whole yet
         self.preprocessing = None  # a function of the bytes of /preprocessing, called when the file is finished
         self.label, self.weight = label, weight
         self.tasks = None if isinstance(label, str) else list(label)  # the columns of several labels
@@ -44,8 +52,8 @@ class Writer:
             raise DatasetError(f"{self.path}: label is {self.tasks}: a name is needed, or a list of different ones")
         self.dense = [dense] if isinstance(dense, str) else list(dense)
         self.width = None  # numbers of a sample
-        self.spools = []
-        encodings = sparse if hasattr(sparse, "items") else dict.fromkeys(sparse)
+        self.spools: list[Any] = []
+        encodings: Mapping[str, Any] = sparse if isinstance(sparse, Mapping) else dict.fromkeys(sparse)
         for name in encodings:
             if not isinstance(name, str) or not NAME.fullmatch(name):
                 raise DatasetError(f"{self.path}: a feature cannot be named {name!r}: letters, digits, _ - . (not "
@@ -64,10 +72,10 @@ class Writer:
             raise self.failed("cannot create", error) from None
 
     @property
-    def encodings(self):
+    def encodings(self) -> dict[str, Any]:
         return {feature.name: feature.encoding for feature in self.features}
 
-    def append(self, chunk):
+    def append(self, chunk: Any) -> None:
         """Appends the samples of a chunk. After an error the writer is closed, and no file remains."""
         self.check_open()
         try:
@@ -92,12 +100,12 @@ class Writer:
             mine.move_last(begin, self.samples, theirs)
         self.samples, other.samples = begin, count
 
-    def finish(self):
+    def finish(self) -> None:
         """Completes the file: syncs it, and gives it its name."""
         self.prepare()
         self.commit()
 
-    def prepare(self):
+    def prepare(self) -> None:
         """Writes and syncs the file without its name."""
         self.check_open()
         self.partial = partial_name(self.path)
@@ -110,8 +118,9 @@ class Writer:
             self.close()
             raise
 
-    def commit(self):
+    def commit(self) -> None:
         """Gives the file its name."""
+        assert self.partial is not None, "prepare() comes first"
         try:
             os.replace(self.partial, self.path)
         except OSError as error:
@@ -120,7 +129,7 @@ class Writer:
             self.close()
         sync_folder(os.path.dirname(self.path) or ".")
 
-    def close(self):
+    def close(self) -> None:
         """Drops what was appended, unless the file is finished."""
         for spool in self.spools:
             spool.file.close()
@@ -131,7 +140,7 @@ class Writer:
         if self.lock is not None:
             self.lock.release()
 
-    def __enter__(self):
+    def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, kind, error, trace):

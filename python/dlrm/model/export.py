@@ -18,6 +18,8 @@ Beside each is MODEL.preprocessing.gz, if the checkpoint says how records become
 docs/model.md has the formulas. Needs NumPy, h5py and PyYAML, and the package `torch` or `onnx` for
 these formats.
 """
+from __future__ import annotations
+
 import argparse
 import importlib
 import json
@@ -93,7 +95,7 @@ FORMATS = {"npz": (".npz", None, lambda model, path: replace_files({path: lambda
            "onnx": (".onnx", "onnx", write_onnx)}
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="dlrm-export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint")
     parser.add_argument("--to", choices=FORMATS, required=True, help="format of the file")

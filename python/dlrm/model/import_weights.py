@@ -15,6 +15,8 @@ checkpoint and replaces its weights by those of WEIGHTS, one of
 
 Shapes must agree. docs/model.md lists the names here. Needs NumPy, h5py and PyYAML, and PyTorch for .pt.
 """
+from __future__ import annotations
+
 import argparse
 import os
 import re
@@ -155,7 +157,7 @@ def make(args):
     print(f"{target}: {len(weights)} of {len(model.arrays)} arrays replaced")
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="python3 -m dlrm.model.import_weights", description=__doc__,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights", help=".npz or .pt")

@@ -5,9 +5,12 @@
 
 docs/model.md has the formulas.
 """
+from __future__ import annotations
+
 import glob
 import os
 import re
+from typing import Any, Mapping
 
 import h5py
 import numpy as np
@@ -27,7 +30,7 @@ class ModelError(Refused):
 class Feature:
     """A bag of ids for each sample, looked up in a table."""
 
-    def __init__(self, name, table, pooling, weighted):
+    def __init__(self, name: str, table: str, pooling: str, weighted: bool):
         self.name, self.table, self.pooling, self.weighted = name, table, pooling, weighted
 
 
@@ -41,7 +44,7 @@ class TrainedModel:
     interaction: the map of the config, with its type and options.
     """
 
-    def __init__(self, config, arrays, preprocessing=b""):
+    def __init__(self, config: dict[str, Any], arrays: dict[str, np.ndarray], preprocessing: bytes = b""):
         model = config["model"]
         self.preprocessing = preprocessing  # how samples are made of records (docs/file-formats.md); may be empty
         self.arrays = arrays
@@ -60,11 +63,11 @@ class TrainedModel:
                     self.features.append(Feature(feature["name"] + suffix, self.tables[-1], pooling,
                                                  feature.get("weights", False)))
 
-    def towers(self):
+    def towers(self) -> list[str]:
         """The MLPs above the interaction: the top MLP, or the tower of each task."""
         return [f"tasks/{task}" for task in self.tasks] or ["mlp/top"]
 
-    def experts(self):
+    def experts(self) -> list[str]:
         """The MLPs between the interaction and the towers; empty if there are none."""
         return [f"experts/{e}" for e in range(64) if f"experts/{e}/0/weight" in self.arrays]
 
@@ -90,9 +93,9 @@ class TrainedModel:
         """For each feature the matrix [width, dim] that its vectors are multiplied with, or None."""
         return [self.arrays.get(f"projection/{f.name}/weight") for f in self.features]
 
-    def description(self):
+    def description(self) -> dict[str, Any]:
         """What an exported file says about the model, as JSON values."""
-        tasks = {"tasks": self.tasks} if self.tasks else {}
+        tasks: dict[str, Any] = {"tasks": self.tasks} if self.tasks else {}
         if self.experts():
             tasks["experts"] = len(self.experts())
         return {
@@ -109,14 +112,14 @@ class TrainedModel:
             **tasks,
         }
 
-    def table(self, name):
+    def table(self, name: str) -> np.ndarray:
         return self.arrays[f"tables/{name}/weight"]
 
-    def linear_weights(self, feature):
+    def linear_weights(self, feature: Feature) -> np.ndarray:
         """[rows, 1]: the weight of each id of a feature."""
         return self.arrays[f"linear/{feature.name}/weight"]
 
-    def predict(self, dense, bags):
+    def predict(self, dense: Any, bags: Mapping[str, Any]) -> np.ndarray | dict[str, np.ndarray]:
         """Probabilities [b], of several tasks by their names.
 
         bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1]). For a feature whose ids have weights
@@ -256,7 +259,7 @@ ACTIVATIONS = {
 }
 
 
-def checkpoint_folder(path):
+def checkpoint_folder(path: str) -> str:
     """The folder of one checkpoint: `path`, or of those in it the best (checkpoint.keep_best) or the newest."""
     if os.path.exists(os.path.join(path, "index.h5")):
         return path
@@ -269,7 +272,7 @@ def checkpoint_folder(path):
     return found[-1]
 
 
-def load(path):
+def load(path: str) -> TrainedModel:
     """Reads the weights of a checkpoint. The optimizer's state is left out."""
     index = os.path.join(checkpoint_folder(path), "index.h5")
     arrays, preprocessing = {}, b""

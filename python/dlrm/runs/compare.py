@@ -6,9 +6,12 @@ samples/s and the config keys that differ.
 DIR is a run's output.directory. A run without summary.json is shown as far as it has come. --figure needs
 matplotlib.
 """
+from __future__ import annotations
+
 import argparse
 import shutil
 import sys
+from typing import Any, Iterator
 
 from .. import figures
 from ..endings import Parser, program
@@ -18,17 +21,17 @@ OWN = ("output.directory", "checkpoint.directory")  # always differ
 WIDEST = 40
 
 
-def differing_keys(runs):
+def differing_keys(runs: list[Run]) -> list[str]:
     names = dict.fromkeys(name for run in runs for name in run.config)
     return [name for name in names
             if name not in OWN and len({run.config.get(name) for run in runs}) > 1]
 
 
-def number(value, form):
+def number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def columns(runs):
+def columns(runs: list[Run]) -> Iterator[list[str]]:
     """Each is a title and the values of the runs."""
     tasks = dict.fromkeys(task for run in runs for task in run.tasks)
     yield ["steps", *(str(run.last_step) + ("" if run.summary else " (no end)") for run in runs)]
@@ -43,15 +46,15 @@ def columns(runs):
         yield [ending(key), *(shortened(run.config.get(key, "-")) for run in runs)]
 
 
-def shortened(text):
+def shortened(text: str) -> str:
     return text if len(text) <= WIDEST else text[:WIDEST - 3] + "..."
 
 
-def ending(text):
+def ending(text: str) -> str:
     return text if len(text) <= WIDEST else "..." + text[3 - WIDEST:]
 
 
-def table(runs):
+def table(runs: list[Run]) -> list[str]:
     """The lines. Columns that do not fit are in further tables below, each of which begins with the runs."""
     width = shutil.get_terminal_size((100, 0)).columns
     names = ["run", *(ending(run.name) for run in runs)]
@@ -63,14 +66,14 @@ def table(runs):
     return [line.rstrip() for number, found in enumerate(tables) for line in [""] * (number > 0) + aligned(found)]
 
 
-def aligned(found):
+def aligned(found: list[list[str]]) -> list[str]:
     """The lines of columns, the first of which is left-aligned."""
     widths = [max(map(len, column)) for column in found]
     return ["  ".join(cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(zip(cells, widths)))
             for cells in zip(*found)]
 
 
-def draw(runs):
+def draw(runs: list[Run]) -> Any:
     plot = figures.pyplot()
     figure, panels = plot.subplots(1, 3, figsize=(15, 4.5))
     for run in runs:
@@ -85,7 +88,7 @@ def draw(runs):
     return figure
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="dlrm-compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", metavar="DIR")
     parser.add_argument("--figure", metavar="OUT.svg", help="draw loss, AUC and samples/s: .svg, .png or .pdf")
@@ -98,7 +101,7 @@ def run(words):
         figures.save(figure, arguments.figure)
 
 
-def name_apart(runs):
+def name_apart(runs: list[Run]) -> None:
     """Runs whose folders have one name are called by their paths."""
     names = [run.name for run in runs]
     for run in runs:

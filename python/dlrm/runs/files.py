@@ -1,7 +1,10 @@
 """Reads what a run leaves in its output.directory (docs/operations.md): config.yaml, metrics.jsonl, summary.json."""
+from __future__ import annotations
+
 import json
 import os
 import re
+from typing import Any
 
 from ..endings import Refused
 
@@ -12,7 +15,7 @@ class Run:
     """A run's directory. `steps` and `evals` are the two kinds of lines of metrics.jsonl. `summary` is empty until
     the run has ended."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str):
         self.folder = folder
         self.name = os.path.basename(os.path.normpath(folder))
         if not os.path.isdir(folder):
@@ -27,7 +30,7 @@ class Run:
         self.summary = self.read("summary.json", json.loads, {})
         self.config = self.read("config.yaml", flat_config, {})
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
     def read(self, name, parse, default):
@@ -40,23 +43,23 @@ class Run:
             raise Refused(f"{self.path(name)}: cannot be read: {error}") from None
 
     @property
-    def best_eval(self):
+    def best_eval(self) -> dict[str, Any]:
         """By the metric of checkpoint.keep_best. Of a run that has not ended, the last evaluation."""
         return self.summary.get("best_eval") or self.summary.get("eval") or (self.evals[-1] if self.evals else {})
 
     @property
-    def tasks(self):
+    def tasks(self) -> dict[str, Any]:
         """The best evaluation of each of several tasks, by its name."""
         return self.best_eval.get("tasks", {})
 
     @property
-    def samples_per_second(self):
+    def samples_per_second(self) -> float | None:
         if "samples_per_second" in self.summary:
             return self.summary["samples_per_second"]
         return self.steps[-1].get("samples_per_second") if self.steps else None
 
     @property
-    def rates(self):
+    def rates(self) -> list[dict[str, Any]]:
         """Step and samples/s of up to 40 parts of the run, of several lines each: the rates of single lines jump."""
         lines = [line for line in self.steps if line.get("samples_per_second")]
         count = len(lines)
@@ -64,18 +67,18 @@ class Run:
         result = []
         for part in range(parts):
             first, end = part * count // parts, (part + 1) * count // parts
-            before = [{}, *lines][first:end]
-            samples = [max(1, line.get("samples", 1) - last.get("samples", 0)) for line, last in zip(lines[first:end], before)]
+            ends = [0, *(line.get("samples", 0) for line in lines)][first:end + 1]
+            samples = [max(1, after - before) for before, after in zip(ends, ends[1:])]
             seconds = sum(n / line["samples_per_second"] for n, line in zip(samples, lines[first:end]))
             result.append({"step": lines[end - 1]["step"], "samples_per_second": sum(samples) / seconds})
         return result
 
     @property
-    def last_step(self):
+    def last_step(self) -> int:
         return max((line["step"] for line in self.steps + self.evals), default=0)
 
 
-def read_lines(path):
+def read_lines(path: str) -> list[dict[str, Any]]:
     """The objects of a file of JSON lines. A last line without an end is still being written."""
     result = []
     try:
@@ -93,10 +96,11 @@ def read_lines(path):
     return result
 
 
-def flat_config(text):
+def flat_config(text: str) -> dict[str, str]:
     """The values of a config.yaml that dlrm-train wrote, by names such as train.dense_optimizer.lr. An item of a
     list is named by its `name`, or by its number."""
-    result, path = {}, []  # path: (indentation, name) of the open maps
+    result: dict[str, str] = {}
+    path: list[tuple[int, str]] = []  # indentation and name of the open maps
     items = 0
     for line in text.splitlines():
         depth = len(line) - len(line.lstrip())

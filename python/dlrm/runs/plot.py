@@ -4,7 +4,10 @@
 
 RUN is the run's output.directory. A run without summary.json has no stages yet. Needs matplotlib.
 """
+from __future__ import annotations
+
 import argparse
+from typing import Any
 
 from .. import figures
 from ..endings import Parser
@@ -16,7 +19,7 @@ from .files import Run
 STAGES = ("data", "route", "lookup", "bottom", "return", "interact", "top", "loss", "backward", "allreduce", "update")
 
 
-def draw(run):
+def draw(run: Run) -> Any:
     plot = figures.pyplot()
     figure, panels = plot.subplots(2, 2, figsize=(10, 7))
     loss, auc, rate, stages = panels.flat
@@ -45,7 +48,7 @@ def draw(run):
     return figure
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="dlrm-plot run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("--output", required=True, metavar="FILE", help="figure to write: .svg, .png or .pdf")

@@ -6,12 +6,15 @@
 RUN is a run's output.directory. Each becomes a folder of its name in FOLDER (default: tensorboard), in place of an
 earlier one. Needs tensorboardX.
 """
+from __future__ import annotations
+
 import argparse
 import datetime
 import importlib
 import os
 import shutil
 import sys
+from typing import Any, Iterator
 
 from ..endings import Parser, Refused, need, program
 from .files import Run
@@ -20,12 +23,12 @@ NO_VALUES = ("step", "time")
 EVENTS = "events.out.tfevents."
 
 
-def writer_class():
+def writer_class() -> Any:
     need(tensorboardX="tensorboardX")
     return importlib.import_module("tensorboardX").SummaryWriter
 
 
-def scalars(run):
+def scalars(run: Run) -> Iterator[tuple[str, float, int, float | None]]:
     """Tag, value, step and time of each number of the run."""
     for part, lines in (("train", run.steps), ("eval", run.evals)):
         for line in lines:
@@ -34,7 +37,7 @@ def scalars(run):
                     yield f"{part}/{name}", value, line["step"], seconds(line.get("time"))
 
 
-def flat(line, prefix=""):
+def flat(line: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in line.items():
         if isinstance(value, dict):
             yield from flat(value, f"{prefix}{name}/")
@@ -42,7 +45,7 @@ def flat(line, prefix=""):
             yield prefix + name, value
 
 
-def seconds(text):
+def seconds(text: str | None) -> float | None:
     if text is None:
         return None
     try:
@@ -51,7 +54,7 @@ def seconds(text):
         return None
 
 
-def convert(run, folder, writer):
+def convert(run: Run, folder: str, writer: Any) -> None:
     """Writes the folder whole or not at all."""
     if os.path.lexists(folder) and not is_ours(folder):
         raise Refused(f"{folder}: exists, and holds more than TensorBoard's events: remove it, or choose another --output")
@@ -70,11 +73,11 @@ def convert(run, folder, writer):
         raise Refused(f"{folder}: cannot be written: {error.strerror}") from None
 
 
-def is_ours(folder):
+def is_ours(folder: str) -> bool:
     return os.path.isdir(folder) and all(name.startswith(EVENTS) for name in os.listdir(folder))
 
 
-def run(words):
+def run(words: list[str]) -> None:
     parser = Parser(prog="python3 -m dlrm.runs.tensorboard", description=__doc__,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="RUN")

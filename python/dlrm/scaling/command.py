@@ -1,4 +1,6 @@
 """What dlrm-scaling does: each point is a mode, a kind of data, a sharding and a number of ranks."""
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json
@@ -218,7 +220,7 @@ def measure(options, points, root, results, stop):
                 print(f"{point.name} {repeat + 1}/{options.repeats}: {done['samples_per_second']:.0f} samples/s", flush=True)
 
 
-def measure_all(words):
+def measure_all(words: list[str]) -> int:
     stop = []  # a request to stop is its first item
     for kind in (signal.SIGINT, signal.SIGTERM):
         signal.signal(kind, lambda *_: stop.append(True))

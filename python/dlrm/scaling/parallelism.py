@@ -1,4 +1,6 @@
 """dlrm-scaling for each of several configs, and one table of them all."""
+from __future__ import annotations
+
 import argparse
 import os
 import sys
@@ -59,7 +61,7 @@ def table(results_of):
     return "\n".join(lines)
 
 
-def run(words):
+def run(words: list[str]) -> int:
     options, others = parse(words)
     worst, results = 0, {}
     for config in options.configs:

@@ -1,4 +1,6 @@
 """What dlrm-sweep does: which trials, in which order."""
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json
@@ -9,6 +11,7 @@ import re
 import shutil
 import signal
 import sys
+from typing import Sequence
 
 from .. import figures
 from ..endings import Parser, Refused, exit_code, program
@@ -54,13 +57,13 @@ def parse(words):
     return options
 
 
-def positive(text):
+def positive(text: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: not a whole number from 1")
     return int(text)
 
 
-def read_grid(words, halving):
+def read_grid(words: list[str], halving: bool) -> dict[str, list[str]]:
     """The values of each key."""
     grid = {}
     for word in words:
@@ -78,7 +81,7 @@ def read_grid(words, halving):
     return grid
 
 
-def split_values(text):
+def split_values(text: str) -> list[str]:
     """Cuts at commas that are not inside of [], {} or quotes."""
     values, depth, quote = [""], 0, ""
     for letter in text:
@@ -95,10 +98,10 @@ def split_values(text):
     return [value.strip() for value in values]
 
 
-def combinations(grid, count, seed):
+def combinations(grid: dict[str, list[str]], count: int | None, seed: int) -> list[list[str]]:
     """The settings of each trial, or of `count` of them drawn at random, in the grid's order."""
     total = math.prod(len(values) for values in grid.values())
-    numbers = range(total)
+    numbers: Sequence[int] = range(total)
     if count is not None and count < total:
         numbers = sorted(random.Random(seed).sample(numbers, count))
     if len(numbers) > MOST_TRIALS:
@@ -192,14 +195,14 @@ def open_sweep(options):
     return lock, [Trial(options.output, known.index(settings), settings) for settings in found]
 
 
-def run(words):
+def run(words: list[str]) -> int:
     stop = []  # a request to stop is its first item
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.append(True))
     options = parse(words)
     if options.figure:
         figures.pyplot()  # missing packages are missed before anything runs
-    runner = (Slurm if options.slurm else Local)(options)
+    runner: Local | Slurm = Slurm(options) if options.slurm else Local(options)
     lock, trials = open_sweep(options)
     with lock:
         if not trials[0].results:
