@@ -12,16 +12,16 @@ if typing.TYPE_CHECKING:
     from .embeddings import ShardedEmbeddings as ShardedEmbeddings
     from .session import init as init, rank as rank, size as size
 
-MODULES = {"Dataset": "batches", "Error": "_dlrm", "ShardedEmbeddings": "embeddings", "init": "session",
+_MODULES = {"Dataset": "batches", "Error": "_dlrm", "ShardedEmbeddings": "embeddings", "init": "session",
            "rank": "session", "size": "session"}
-__all__ = [*MODULES]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> typing.Any:
-    if name not in MODULES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(f".{MODULES[name]}", __name__), name)
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}._dlrm":
             raise
