@@ -13,7 +13,7 @@ int run_dlrm_data(int argc, char** argv);
 void add_criteo_command(CLI::App& app);
 void add_synth_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
-void add_import_command(CLI::App& app);
+void add_python_commands(CLI::App& app);
 void add_shuffle_command(CLI::App& app);
 
 }  // namespace dlrm

@@ -10,11 +10,12 @@
 namespace dlrm {
 
 int run_dlrm_data(int argc, char** argv) {
-  CLI::App app{"Generates, converts and checks datasets for dlrm-train.", "dlrm-data"};
+  CLI::App app{"Generates, converts and checks datasets for dlrm-train, and exports models.",
+               "dlrm-data"};
   app.set_version_flag("--version", DLRM_VERSION);
   app.require_subcommand(1);
   add_criteo_command(app);
-  add_import_command(app);
+  add_python_commands(app);
   add_synth_command(app);
   add_inspect_command(app);
   add_shuffle_command(app);

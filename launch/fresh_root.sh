@@ -1,28 +1,33 @@
 #!/usr/bin/env bash
-# Runs quickstart.sh and test.sh --quick as on a new machine: in a minimal Debian root that has nothing
-# but what they install, and this machine's CUDA toolkit, read-only.
+# Runs quickstart.sh and test.sh --quick, and two ways to install, as on a new machine: in a minimal Debian
+# root that has nothing but what they install, and this machine's CUDA toolkit, read-only.
 #
-#   launch/fresh_root.sh
+#   launch/fresh_root.sh [--installs]
+#
+# --installs: instead of these, the ways that take longer: a wheel, and what launch/Dockerfile says.
 #
 # mmdebstrap makes the root from this machine's apt sources. The root and the packages are kept in
 # ${XDG_CACHE_HOME:-~/.cache}/dlrm-train for a week, or until launch/deps.txt changes. The tracked files of
-# the tree are copied into the root. DLRM_FRESH_ROOT_SECONDS (720) limits the whole; what is not done by
-# then is said to be not finished.
+# the tree are copied into the root. DLRM_FRESH_ROOT_SECONDS (720, with --installs 7200) limits the whole;
+# what is not done by then is said to be not finished.
 #
 # Needs Debian, an apt mirror, and root or user namespaces. Otherwise it says so and ends with 0.
 # Exit code: 0 passed, not run or not finished; 1 failed; 2 wrong usage.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+commands=(launch/quickstart.sh "launch/test.sh --quick" "tests/launch/installs.sh sources pip")
+limit=720
 case "${1:-}" in
   -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
   "") ;;
-  *) echo "error: unknown option $1: launch/fresh_root.sh" >&2; exit 2 ;;
+  --installs) commands=("tests/launch/installs.sh image wheel"); limit=7200 ;;
+  *) echo "error: unknown option $1: launch/fresh_root.sh [--installs]" >&2; exit 2 ;;
 esac
 not_run() {
   echo "fresh root: not run: $1"
   exit 0
 }
-limit=${DLRM_FRESH_ROOT_SECONDS:-720}
+limit=${DLRM_FRESH_ROOT_SECONDS:-$limit}
 codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null || true)
 grep -qx 'ID=debian' /etc/os-release 2>/dev/null && [ -n "$codename" ] || not_run "this is no Debian release"
 git rev-parse HEAD >/dev/null 2>&1 || not_run "the tree is no git checkout"
@@ -75,14 +80,17 @@ if [ ! -f "$base" ]; then
 fi
 "${namespace[@]}" tar -C "$root" --exclude='./dev/*' -xf "$base"
 
-# What the root needs of this machine to reach the mirror.
+# What the root needs of this machine to reach the mirrors of Debian and PyPI.
 grep -hoE '/[^] ]+\.(gpg|asc)' "${mirrors[@]}" | sort -u | while read -r keyring; do
   [ ! -f "$keyring" ] || "${namespace[@]}" cp --parents "$keyring" "$root"
 done
 "${namespace[@]}" cp -L /etc/resolv.conf /etc/hosts "$root/etc"
 if [ -f /etc/ssl/certs/ca-certificates.crt ]; then
   "${namespace[@]}" cp --parents /etc/ssl/certs/ca-certificates.crt "$root"
+  # The package ca-certificates replaces that file by its own certificates and those in this folder.
+  "${namespace[@]}" install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$root/usr/local/share/ca-certificates/machine.crt"
 fi
+[ ! -f /etc/pip.conf ] || "${namespace[@]}" cp -L /etc/pip.conf "$root/etc"
 
 tree=$root/dlrm-train
 "${namespace[@]}" mkdir -p "$tree" "$root/usr/local/cuda"
@@ -105,7 +113,7 @@ inside() {  # ROOT PACKAGES CUDA SECONDS COMMAND...
     mount --bind "$cuda" "$root/usr/local/cuda"
     mount -o remount,bind,ro "$root/usr/local/cuda"
   fi
-  for variable in http_proxy https_proxy no_proxy; do
+  for variable in http_proxy https_proxy no_proxy PIP_INDEX_URL PIP_CERT; do
     [ -z "${!variable:-}" ] || kept+=("$variable=${!variable}")
   done
   timeout -k 5 "$seconds" chroot "$root" env -i HOME=/root TERM="${TERM:-dumb}" LC_ALL=C.UTF-8 \
@@ -119,7 +127,7 @@ in_root() {
 in_root apt-get update -q --error-on=any >"$scratch/log" 2>&1 ||
   not_run "apt-get update: $(grep -E '^E:' "$scratch/log" || tail -n 1 "$scratch/log")"
 code=0
-for command in launch/quickstart.sh "launch/test.sh --quick"; do
+for command in "${commands[@]}"; do
   echo "== fresh root: $command"
   in_root sh -c "cd /dlrm-train && exec $command" || { code=$?; break; }
 done

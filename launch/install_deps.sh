@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Installs the packages of the named groups of launch/deps.txt that are missing. For groups with packages
-# of Python it makes the environment build/venv, which has Debian's and those of PyPI. Programs that miss
-# a package of Python in the python3 of PATH start again there.
+# of Python it makes the environment build/venv, which has Debian's and those of PyPI, and the package dlrm
+# of these sources with its commands, in build/venv/bin. Tests and `dlrm-data import` use it by themselves.
 #
-#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, import, export,
-#                                          plot, tensorboard, pytorch, compare, root
+#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, torch, pip, root
 #
 # Without root or sudo it names Debian's missing packages, and fails only if there are any.
 set -euo pipefail
@@ -23,7 +22,7 @@ for group in "$@"; do
     if [ "$name" != "$group" ] || [ "$name" = "#" ]; then continue; fi
     case $package in
       pip:*) wheels+=("${package#pip:}") ;;
-      python3-dev | python3-pip) wanted+=("$package") ;;
+      python3-dev | python3-pip | python3-venv) wanted+=("$package") ;;
       python3-*) wanted+=("$package") needs_python=true ;;
       *) wanted+=("$package") ;;
     esac
@@ -39,13 +38,23 @@ if ! command -v dpkg-query >/dev/null; then
   echo "not a Debian system: docs/building.md lists the libraries that it needs" >&2
   exit 0
 fi
-# Makes the environment, and installs the packages of PyPI that it lacks.
+# Makes the environment, with the sources on its path and the commands of pyproject.toml, and installs the
+# packages of PyPI that it lacks.
 make_environment() {
-  local python=/usr/bin/python3 folder wheel absent=() log
-  folder=$(dirname "$here")/build/venv
+  local python=/usr/bin/python3 root folder packages wheel absent=() log command module
+  root=$(dirname "$here")
+  folder=$root/build/venv
   [ -x "$python" ] || python=python3
   $needs_python || return 0
   [ -x "$folder/bin/python3" ] || "$python" -m venv --without-pip --system-site-packages "$folder"
+  for packages in "$folder"/lib/python3*/site-packages; do
+    echo "$root/python" >"$packages/dlrm.pth"
+  done
+  sed -nE '/^\[project.scripts\]/,/^$/s/^([a-z-]+) = "([a-z_.]+):main"$/\1 \2/p' "$root/pyproject.toml" |
+    while read -r command module; do
+      printf '#!/bin/sh\nexec "%s" -m %s "$@"\n' "$folder/bin/python3" "$module" >"$folder/bin/$command"
+      chmod +x "$folder/bin/$command"
+    done
   for wheel in ${wheels[@]+"${wheels[@]}"}; do
     compgen -G "$folder/lib/python3*/site-packages/${wheel%%=*}-${wheel##*=}.dist-info" >/dev/null || absent+=("$wheel")
   done

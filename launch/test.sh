@@ -120,8 +120,8 @@ one_kernel() {
 }
 
 whole() {
-  # Without it, for example without a network, the tests of dlrm-data import are skipped.
-  part "packages of dlrm-data import" launch/install_deps.sh import
+  # Without it, for example without a network, the tests of dlrm-import are skipped.
+  part "packages of Python" launch/install_deps.sh python
   part "simt: build" build simt && part "simt: tests" run simt -LE '^(slurm|nodes)$'
 }
 
@@ -153,7 +153,7 @@ rest() {
   # Without GPU code only the stubs differ, and what programs say if they are asked for a GPU.
   part "cpu: build" build cpu programs dlrm-bench {bench,device,end_to_end}_test &&
     GTEST_FILTER="-$slow" part "cpu: tests" run cpu -L '^(device|end_to_end|bench)$' \
-      -E '^(data_tools|docs|nodes|bench.programs|end_to_end.(failing|refused))'
+      -E '^(python|docs|nodes|bench.programs|end_to_end.(failing|refused))'
   has_nvcc || return
   # Kernels are compiled once, in the libraries. Tests that need a GPU compile as for the emulator.
   part "cuda: build" build cuda dlrm-{train,bench,preflight} {device,ops}_test && {

@@ -1,4 +1,4 @@
-// The encoding of columns for the import's Python (dlrm_import/encoder.py). No exception leaves a
+// The encoding of columns for the import's Python (dlrm/importing/encoder.py). No exception leaves a
 // function: those that return a pointer return null instead.
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What the import's Python calls (dlrm_import/native.py). No exception leaves a function: those
+// What the import's Python calls (dlrm/importing/native.py). No exception leaves a function: those
 // that return a pointer or bool return null or false instead.
 #include <algorithm>
 #include <cstring>

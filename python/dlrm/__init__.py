@@ -1,7 +1,29 @@
-"""Embedding tables that are sharded over the ranks of a job, for models written in PyTorch."""
-from ._dlrm import Error
-from .dataset import Dataset
-from .embeddings import ShardedEmbeddings
-from .session import init, rank, size
+"""dlrm-train in Python: datasets, imports, exported models, runs compared and drawn, sweeps, and embedding tables that
+are sharded over the ranks of a job, for models written in PyTorch.
 
-__all__ = ["Dataset", "Error", "ShardedEmbeddings", "init", "rank", "size"]
+The names below need PyTorch and the binding, which is loaded when one of them is first used. The subpackages need neither.
+"""
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from ._dlrm import Error as Error
+    from .batches import Dataset as Dataset
+    from .embeddings import ShardedEmbeddings as ShardedEmbeddings
+    from .session import init as init, rank as rank, size as size
+
+_MODULES = {"Dataset": "batches", "Error": "_dlrm", "ShardedEmbeddings": "embeddings", "init": "session",
+           "rank": "session", "size": "session"}
+__all__ = [*_MODULES]
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}._dlrm":
+            raise
+        raise ImportError(f"dlrm.{name} needs the compiled part of the package: pip install . in the sources, or "
+                          "build/PRESET/package of a build on Python's path") from None

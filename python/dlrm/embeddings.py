@@ -1,9 +1,15 @@
 """Sharded tables as a module of PyTorch."""
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Sequence, Union
+
 import torch
 from torch.autograd.function import once_differentiable
 
 from . import _dlrm, options
 from .session import session
+
+Tensors = Union[torch.Tensor, Sequence[Any]]
 
 
 class _Lookup(torch.autograd.Function):
@@ -38,7 +44,8 @@ class ShardedEmbeddings(torch.nn.Module):
     mean over this rank's samples. They are no parameters: parameters() and state_dict() are without them.
     """
 
-    def __init__(self, tables, optimizer, *, batch_size, dim=16, plan="auto", seed=1):
+    def __init__(self, tables: Iterable[Mapping[str, Any]], optimizer: Mapping[str, Any], *, batch_size: int,
+                 dim: int = 16, plan: str | Mapping[str, Any] = "auto", seed: int = 1):
         super().__init__()
         sections = {"train": {"sparse_optimizer": dict(optimizer), "seed": seed}, "sharding": _sharding(plan)}
         checked = options.config("dlrm.ShardedEmbeddings", tables, dim, batch_size, sections)
@@ -50,7 +57,7 @@ class ShardedEmbeddings(torch.nn.Module):
         self.features = self._tables.features
         self.width = self._tables.width
 
-    def forward(self, ids, offsets, weights=None):
+    def forward(self, ids: Tensors, offsets: Tensors, weights: Tensors | None = None) -> torch.Tensor:
         """Pools the bags of this rank's b samples: [b, width], the columns of the features in their order.
 
         ids, offsets  int64 on the CPU. Either one tensor each: ids by feature, then by sample, and [features·b + 1]
@@ -74,7 +81,8 @@ class ShardedEmbeddings(torch.nn.Module):
         self._tables.drop()
         return pooled
 
-    def average_gradients(self, parameters, loss=None):
+    def average_gradients(self, parameters: torch.nn.Module | Iterable[torch.Tensor],
+                          loss: torch.Tensor | None = None) -> torch.Tensor | None:
         """Makes gradients of `parameters` (a module, or tensors) those of the mean over the last global batch,
         if the loss was the mean over this rank's samples. Ranks have equal weights afterwards if they had before.
         Returns the mean of `loss` over the global batch."""
@@ -96,27 +104,28 @@ class ShardedEmbeddings(torch.nn.Module):
         return loss
 
     @property
-    def step(self):
+    def step(self) -> int:
         """Updates done."""
         return self._tables.step
 
     @property
-    def plan(self):
+    def plan(self) -> str:
         """The plan as JSON."""
         return self._tables.plan
 
-    def save(self, directory, tensors=None, keep=2):
+    def save(self, directory: str, tensors: Mapping[str, torch.Tensor] | None = None, keep: int = 2) -> None:
         """Saves rows and optimizer state as directory/step_<9 digits>, and keeps the newest `keep`. `tensors` is a
         dict of further float32 tensors, equal on all ranks, by their names in the file: mlp/top/0/weight."""
         self._tables.save(str(directory), _arrays(tensors), keep)
 
-    def load(self, directory, tensors=None, weights_only=False):
+    def load(self, directory: str, tensors: Mapping[str, torch.Tensor] | None = None,
+             weights_only: bool = False) -> None:
         """Reads the newest good checkpoint of `directory`, saved by any number of ranks, by this class or by
         dlrm-train, and fills `tensors`. With weights_only, neither optimizer state of tables nor the number of
         steps."""
         self._tables.load(str(directory), _arrays(tensors), weights_only)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"features={self.features}, width={self.width}"
 
     def _lookup(self, ids, offsets, weights):

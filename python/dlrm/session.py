@@ -1,14 +1,15 @@
 """The ranks of this job, and how it ends."""
 import atexit
 import sys
+import typing
 
 from . import _dlrm
 
-_session = None
+_session: typing.Optional[_dlrm.Session] = None
 FAILURE, STOPPED = 3, 130  # exit codes, as those of dlrm-train
 
 
-def init(comm=None, threads=0, timeout=1800):
+def init(comm: typing.Any = None, threads: int = 0, timeout: float = 1800) -> _dlrm.Session:
     """Joins the ranks of the job. The first use of the package does so with these defaults.
 
     comm     a communicator of mpi4py, which starts and ends MPI; None: MPI.COMM_WORLD if mpirun or srun
@@ -32,16 +33,16 @@ def init(comm=None, threads=0, timeout=1800):
     return _session
 
 
-def session():
+def session() -> _dlrm.Session:
     return _session or init()
 
 
-def rank():
+def rank() -> int:
     """This rank's number, from 0."""
     return session().rank
 
 
-def size():
+def size() -> int:
     """The number of ranks."""
     return session().size
 

@@ -20,10 +20,10 @@ fs::path prefix() {
 
 fs::path package_folder() {
   std::error_code ignored;
-  const fs::path installed = prefix() / "share/dlrm/data_tools";
-  const fs::path source = fs::path(DLRM_SOURCE) / "data_tools";
+  const fs::path installed = prefix() / "share/dlrm/python";
+  const fs::path source = fs::path(DLRM_SOURCE) / "python";
   for (const fs::path& path : {installed, source}) {
-    if (fs::exists(path / "dlrm_import", ignored)) return path;
+    if (fs::exists(path / "dlrm", ignored)) return path;
   }
   throw usage_error("the Python package dlrm is neither in {} nor in {}", installed.string(),
                     source.string());
@@ -66,9 +66,7 @@ std::vector<std::string> python_environment() {
   return all;
 }
 
-std::string python_advice() {
-  return "it needs Python: launch/install_deps.sh python, or name one in DLRM_PYTHON";
-}
+std::string python_advice() { return "launch/install_deps.sh python, or name one in DLRM_PYTHON"; }
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;

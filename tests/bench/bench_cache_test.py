@@ -81,7 +81,7 @@ class Cache(unittest.TestCase):
             self.skipTest("matplotlib is not installed")
         self.measure("--shares", "10,50")
         figure = os.path.join(self.folder.name, "cache.png")
-        subprocess.run([sys.executable, os.path.join(ROOT, "data_tools/plot_cache.py"),
+        subprocess.run([sys.executable, "-m", "dlrm.plot", "cache",
                         os.path.join(self.folder.name, "cache.json"), "--output", figure], check=True)
         with open(figure, "rb") as file:
             self.assertEqual(file.read(4), b"\x89PNG")

@@ -49,7 +49,7 @@ class Feeding(unittest.TestCase):
             import matplotlib  # noqa: F401
         except ImportError:
             return
-        subprocess.run([sys.executable, os.path.join(ROOT, "data_tools/plot_feeding.py"), self.path("feeding.json"),
+        subprocess.run([sys.executable, "-m", "dlrm.plot", "feeding", self.path("feeding.json"),
                         "--output", self.path("feeding.png")], check=True)
 
     def test_names_what_is_wrong(self):

@@ -9,7 +9,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TINY = os.path.join(HERE, "tiny.yaml")
 program = ""
-sys.path.insert(0, os.path.join(ROOT, "data_tools"))
 
 
 def main():

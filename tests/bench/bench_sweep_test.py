@@ -74,7 +74,7 @@ class BatchSweep(unittest.TestCase):
             self.skipTest("matplotlib is not installed")
         sweep(self.folder.name, "--batches", "8..16", "--samples", "40")
         figure = os.path.join(self.folder.name, "sweep.png")
-        subprocess.run([sys.executable, os.path.join(ROOT, "data_tools/plot_batch_sweep.py"),
+        subprocess.run([sys.executable, "-m", "dlrm.plot", "batch-sweep",
                         os.path.join(self.folder.name, "sweep.json"), "--output", figure], check=True)
         with open(figure, "rb") as file:
             self.assertEqual(file.read(4), b"\x89PNG")
@@ -109,7 +109,7 @@ class BatchSweep(unittest.TestCase):
 
 class Crossovers(unittest.TestCase):
     def test_are_found_both_ways(self):
-        from plot_batch_sweep import crossovers
+        from dlrm.bench.batch_sweep import crossovers
 
         def line(*seconds):
             points = zip((8, 16, 32, 64, 128), seconds)

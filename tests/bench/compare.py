@@ -5,7 +5,7 @@ machine's limits.
     tests/bench/compare.py [--programs build/cpu/bin] [--rows 'kaggle-*,dle-2048'] [--rounds 3] [--output FILE.json]
 
 Prints medians, spread and ratios as a Markdown table, and writes every figure as JSON. Needs the packages of the
-groups build and compare (launch/install_deps.sh build compare), an idle machine, and some 8 GiB of memory.
+groups build and torch (launch/install_deps.sh build torch), an idle machine, and some 8 GiB of memory.
 """
 import argparse
 import datetime

@@ -6,7 +6,7 @@
 Without --program it is the import without its library. CPU time of the whole program, start and end included, with
 --threads 1. --narrow: records of 20 short fields, instead of 9 with texts as long as in real logs. log.plain.parquet
 has neither dictionaries nor compression. Run it with
-build/venv/bin/python3, which launch/install_deps.sh import makes."""
+build/venv/bin/python3, which launch/install_deps.sh python makes."""
 import argparse
 import hashlib
 import json
@@ -113,7 +113,7 @@ def main():
             bag = "separator: '|'" if path.endswith("csv") else "cap: 50"
             with open(schema, "w", encoding="utf-8") as file:
                 file.write(NARROW if options.narrow else LONG.replace("LIST", bag))
-            program = [sys.executable, os.path.join(ROOT, "data_tools", "import_dataset.py")]
+            program = [sys.executable, "-m", "dlrm.importing"]
             if options.program:
                 program = [options.program, "import"]
             program += [schema, path, "--threads", "1", "--output", os.path.join(folder, "out.h5")]

@@ -5,7 +5,7 @@ batches, one process at a time, in turn.
     tests/bench/infer_peers.py CHECKPOINT [--programs build/cpu/bin] [--rounds 3] [--output FILE.json]
 
 Prints the medians of the rounds. A peer that is not installed is said to be so. Of each peer the better of one thread and
-two counts. The exports need the packages of the group export (launch/install_deps.sh export); onnxruntime is PyPI's.
+two counts. The exports need the packages of launch/install_deps.sh python torch, and its environment build/venv; onnxruntime is PyPI's.
 """
 import argparse
 import importlib.util
@@ -96,15 +96,14 @@ def inputs_of(checkpoint):
     """The number of dense features, and name, rows and hotness of each feature."""
     import h5py
     import yaml
-    sys.path.insert(0, os.path.join(ROOT, "data_tools"))
-    import trained_model
-    folder = trained_model.checkpoint_folder(checkpoint)
+    from dlrm.model import trained
+    folder = trained.checkpoint_folder(checkpoint)
     with h5py.File(os.path.join(folder, "index.h5"), "r") as file:
         config = file.attrs["config"]
     model = yaml.safe_load(config.decode() if isinstance(config, bytes) else config)["model"]
     features = []
     for table in model["tables"]:
-        for suffix in trained_model.suffixes_of(table):
+        for suffix in trained.suffixes_of(table):
             for feature in table.get("features") or [{"name": table["name"], "hotness": table.get("hotness", 1)}]:
                 features.append((feature["name"] + suffix, table["rows"], feature.get("hotness", 1)))
     return model["dense_features"], features
@@ -116,7 +115,7 @@ def exported(checkpoint, folder):
     for peer, name in EXPORTS.items():
         if importlib.util.find_spec(peer):
             paths[peer] = os.path.join(folder, name)
-            run([sys.executable, os.path.join(ROOT, "data_tools/export_model.py"), checkpoint, "--to", FORMATS[peer],
+            run([sys.executable, "-m", "dlrm.model.export", checkpoint, "--to", FORMATS[peer],
                  paths[peer]])
     return paths
 

@@ -16,9 +16,9 @@ import tempfile
 
 import numpy as np
 
+from dlrm import dataset
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "data_tools"))
-import dlrm_dataset  # noqa: E402
 
 BLOCK, WINDOW = 16384, 64 * 16384
 USERS, ITEMS = 20000, 20000
@@ -72,8 +72,8 @@ def clicks(time, rng):
 
 
 def save(path, samples):
-    dlrm_dataset.write(path, samples, label="click", dense=["noise"],
-                       sparse={"user": dlrm_dataset.Integers(USERS), "item": dlrm_dataset.Integers(ITEMS)})
+    dataset.write(path, samples, label="click", dense=["noise"],
+                  sparse={"user": dataset.Integers(USERS), "item": dataset.Integers(ITEMS)})
 
 
 def main():

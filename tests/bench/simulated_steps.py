@@ -13,15 +13,15 @@ import statistics
 import subprocess
 import sys
 
+from dlrm.scaling.command import measure_all
+from dlrm.scaling.predict import simulator
+from dlrm.scaling.report import good_runs, rate
+from dlrm.sweep.trials import STOPPED, read_json
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "launch"))
-import scaling  # noqa: E402
-from scaling_predict import program  # noqa: E402
-from scaling_report import good_runs, rate  # noqa: E402
-from sweep_trials import STOPPED, read_json  # noqa: E402
 
 RANKS = "1,2,4,8"
-POINTS = {  # config, words of launch/scaling.sh, and settings
+POINTS = {  # config, words of dlrm-scaling, and settings
     "quickstart": ("quickstart.yaml", ["--ranks", RANKS, "--steps", "300"], []),
     "tiny": ("synthetic/tiny.yaml", ["--ranks", RANKS, "--batch", "4096", "--rows-scale", "0.0625", "--steps", "100"], []),
     "kaggle": ("criteo_kaggle.yaml", ["--ranks", RANKS, "--batch", "2048", "--rows-scale", "0.25", "--steps", "100"], []),
@@ -46,7 +46,7 @@ SETTINGS = ["train.dense_optimizer.lr=0.001", "train.sparse_optimizer.lr=0.001",
 
 def measure_machine(path):
     ranks = len(os.sched_getaffinity(0))
-    subprocess.run(["mpirun", "--bind-to", "none", "-np", str(ranks), program(), "machine", "--output", path],
+    subprocess.run(["mpirun", "--bind-to", "none", "-np", str(ranks), simulator(), "machine", "--output", path],
                    stdout=subprocess.DEVNULL, check=True)
 
 
@@ -77,8 +77,8 @@ def main():
         config, words, more = POINTS[name]
         folder = os.path.join(options.output, name)
         settings = [word for setting in SETTINGS + more + options.set for word in ("--set", setting)]
-        code = scaling.main([os.path.join(ROOT, "configs", config), "--output", folder, "--machine", machine, "--repeats",
-                             options.repeats, *words, "--", *settings])
+        code = measure_all([os.path.join(ROOT, "configs", config), "--output", folder, "--machine", machine, "--repeats",
+                            options.repeats, *words, "--", *settings])
         if code in (2, STOPPED):
             return code
         found += rows(name, read_json(os.path.join(folder, "results.json"), {}))

@@ -5,11 +5,11 @@ import unittest
 
 from acceptance_test import ROOT, InAFolder
 
-from commands import Failure  # noqa: E402
-import benchmarks  # noqa: E402
-import kernels  # noqa: E402
-import profiles  # noqa: E402
-from proofs import compare, compare_bf16  # noqa: E402
+from commands import Failure
+import benchmarks
+import kernels
+import profiles
+from proofs import compare, compare_bf16
 
 
 class Models(InAFolder):

@@ -11,17 +11,15 @@ import tempfile
 import time
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(ROOT, "launch", "acceptance"))
+import archive
+import main
+import plan
+import report
+from commands import Failure, Skip, members
+from steps import Session, matches
+from suites import suite
 
-import report  # noqa: E402
-from commands import Failure, Skip, members  # noqa: E402
-import archive  # noqa: E402
-import main  # noqa: E402
-import plan  # noqa: E402
-from steps import Session, matches  # noqa: E402
-from suites import suite  # noqa: E402
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 HEAD = {"date": "today", "command": "a", "gpu": "one", "emulated": False}
 
@@ -164,10 +162,10 @@ class Commands(InAFolder):
         self.assertIn("begun", session.records[0]["detail"])
 
     def test_a_killed_acceptance_leaves_nothing_running(self):
-        code = ("import sys; sys.path.insert(0, sys.argv[1]); from commands import run_command\n"
-                "run_command(['bash', '-c', 'echo $$; sleep 600'], sys.argv[2], 600, '/', None)\n")
+        code = ("import sys; from commands import run_command\n"
+                "run_command(['bash', '-c', 'echo $$; sleep 600'], sys.argv[1], 600, '/', None)\n")
         log = os.path.join(self.folder, "log")
-        process = subprocess.Popen([sys.executable, "-c", code, os.path.join(ROOT, "launch/acceptance"), log])
+        process = subprocess.Popen([sys.executable, "-c", code, log])
         for _ in range(200):
             time.sleep(0.05)
             if os.path.exists(log) and os.path.getsize(log):

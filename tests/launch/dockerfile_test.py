@@ -19,7 +19,7 @@ class Dockerfile(unittest.TestCase):
     def test_scripts_and_folders_are_in_the_tree(self):
         scripts = re.findall(r"launch/\S+\.sh", self.text)
         self.assertEqual(scripts, ["launch/install_deps.sh", "launch/build.sh"])
-        for path in scripts + ["configs"]:
+        for path in scripts:
             self.assertTrue(os.path.exists(os.path.join(ROOT, path)), path)
 
     def test_each_base_is_a_preset(self):
@@ -29,7 +29,7 @@ class Dockerfile(unittest.TestCase):
         self.assertIn(re.search(r"ARG PRESET=(\S+)", self.text).group(1), bases)
 
     def test_every_line_is_an_instruction(self):
-        known = ("ADD", "ARG", "CMD", "COPY", "FROM", "RUN", "USER", "WORKDIR")
+        known = ("ADD", "ARG", "CMD", "COPY", "ENV", "FROM", "RUN", "USER", "WORKDIR")
         for line in filter(None, self.text.split("\n")):
             self.assertIn(line.split()[0], known)
 

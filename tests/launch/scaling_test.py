@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""launch/scaling.sh, with stand-ins for mpirun and dlrm-train."""
+"""dlrm-scaling, with stand-ins for mpirun and dlrm-train."""
 import json
 import os
 import signal
@@ -8,12 +8,10 @@ import sys
 import time
 import unittest
 
+from dlrm.scaling import report
 from scripts_test import ROOT, Tree
 
-sys.path.insert(0, os.path.join(ROOT, "launch"))
-
-import scaling_report  # noqa: E402
-
+SCALING = [sys.executable, "-m", "dlrm.scaling.command"]
 CONFIG = """
 model:
   dense_features: 13
@@ -90,7 +88,7 @@ class Scaling(Tree):
         return os.path.join(self.folder, *names)
 
     def scaling(self, *words):
-        return self.start(["launch/scaling.sh", "config.yaml", "--output", "out", *words])
+        return self.start([*SCALING, "config.yaml", "--output", "out", *words])
 
     def simulator(self):
         self.program("bin/dlrm-bench", f'exec {sys.executable} -S -E "{self.folder}/bench.py" "$@"')
@@ -198,8 +196,8 @@ class Scaling(Tree):
     def test_a_request_to_stop_ends_the_run_and_keeps_the_others(self):
         self.assertEqual(self.scaling("--ranks", "1", "--repeats", "1").returncode, 0)
         self.write("wait", "")
-        environment = {**os.environ, "PATH": self.path("bin") + ":/usr/bin:/bin"}
-        process = subprocess.Popen(["launch/scaling.sh", "config.yaml", "--output", "out", "--ranks", "1", "--repeats", "2"],
+        environment = {**os.environ, "PATH": self.path("bin") + ":/usr/bin:/bin", "PYTHONPATH": self.path("python")}
+        process = subprocess.Popen([*SCALING, "config.yaml", "--output", "out", "--ranks", "1", "--repeats", "2"],
                                    cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while os.path.exists(self.path("wait")):
             time.sleep(0.01)
@@ -247,8 +245,8 @@ class Scaling(Tree):
         words = ["--ranks", "3", "--repeats", "1", "--machine", "m.json"]
         self.program("bin/srun", 'export RANKS=${1#--ntasks=}; shift; exec "$@"')
         self.scaling(*words, "--launcher", "srun --ntasks={ranks} dlrm-train")
-        self.start(["launch/scaling.sh", "config.yaml", "--output", "new", *words], MPIRUN_OPTIONS="--oversubscribe")
-        self.start(["launch/scaling.sh", "config.yaml", "--output", "newer", *words, "--predict-for", "a.json"])
+        self.start([*SCALING, "config.yaml", "--output", "new", *words], MPIRUN_OPTIONS="--oversubscribe")
+        self.start([*SCALING, "config.yaml", "--output", "newer", *words, "--predict-for", "a.json"])
         with open(self.path("simulated"), encoding="utf-8") as file:
             nodes = ["--ranks-per-node 3 --machine m.json" in line for line in file]
         self.assertEqual(nodes, [False, False, True, False])
@@ -307,7 +305,7 @@ class Scaling(Tree):
         for name in ("a100_dgx", "h200_dgx"):
             self.machine(f"configs/machines/{name}.json", None)
         self.write("small.yaml", CONFIG.replace("hdf5", "synthetic"))
-        command = ["launch/parallelism.sh", "--ranks", "2", "--rows-scale", "0.25", "--repeats", "1", "--output"]
+        command = [sys.executable, "-m", "dlrm.scaling.parallelism", "--ranks", "2", "--rows-scale", "0.25", "--repeats", "1", "--output"]
         done = self.start([*command, "out", "--configs", "config.yaml,small.yaml"])
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(len(self.calls()), 6)
@@ -355,8 +353,8 @@ class Scaling(Tree):
             self.assertIn(message, done.stderr)
 
     def test_the_exchange_is_the_share_of_stages_that_wait(self):
-        self.assertEqual(scaling_report.exchange_share({"stages_ms": {"route": 1, "return": 2, "allreduce": 3, "top": 6}}), 0.5)
-        self.assertEqual(scaling_report.exchange_share({}), 0)
+        self.assertEqual(report.exchange_share({"stages_ms": {"route": 1, "return": 2, "allreduce": 3, "top": 6}}), 0.5)
+        self.assertEqual(report.exchange_share({}), 0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""launch/sweep.sh, with stand-ins for mpirun, dlrm-train and Slurm."""
+"""dlrm-sweep, with stand-ins for mpirun, dlrm-train and Slurm."""
 import json
 import os
 import signal
@@ -8,12 +8,10 @@ import sys
 import time
 import unittest
 
-from scripts_test import ROOT, Tree
+from dlrm.sweep import command
+from scripts_test import Tree
 
-sys.path.insert(0, os.path.join(ROOT, "launch"))
-
-import sweep  # noqa: E402
-
+SWEEP = [sys.executable, "-m", "dlrm.sweep.command"]
 # Trains to an AUC that grows with steps and "lr". An lr of 0.6 fails, and 0.5 waits for a request to stop, once.
 TRAIN = """
 import json, os, signal, sys, time
@@ -66,7 +64,7 @@ class Sweeps(Tree):
         return os.path.join(self.folder, *names)
 
     def sweep(self, *words):
-        return self.start(["launch/sweep.sh", "config.yaml", *words])
+        return self.start([*SWEEP, "config.yaml", *words])
 
     def read(self, name):
         with open(self.path(name), encoding="utf-8") as file:
@@ -88,18 +86,18 @@ class Sweeps(Tree):
 
 class Grids(unittest.TestCase):
     def test_are_all_combinations_in_order(self):
-        grid = sweep.read_grid(["a=1,2", "b=[8,1],{x: 1, y: 2},'p,q'"], False)
+        grid = command.read_grid(["a=1,2", "b=[8,1],{x: 1, y: 2},'p,q'"], False)
         self.assertEqual(grid["b"], ["[8,1]", "{x: 1, y: 2}", "'p,q'"])
-        self.assertEqual(sweep.combinations(grid, None, 1)[:4], [
+        self.assertEqual(command.combinations(grid, None, 1)[:4], [
             ["a=1", "b=[8,1]"], ["a=1", "b={x: 1, y: 2}"], ["a=1", "b='p,q'"], ["a=2", "b=[8,1]"]])
 
     def test_drawn_combinations_are_distinct_and_the_seed_s(self):
         grid = {name: [str(value) for value in range(1000)] for name in "abcd"}
-        drawn = sweep.combinations(grid, 50, 3)
+        drawn = command.combinations(grid, 50, 3)
         self.assertEqual(len({tuple(settings) for settings in drawn}), 50)
-        self.assertEqual(drawn, sweep.combinations(grid, 50, 3))
-        self.assertNotEqual(drawn, sweep.combinations(grid, 50, 4))
-        self.assertEqual(sweep.combinations({"a": ["1", "2"]}, 5, 3), [["a=1"], ["a=2"]])
+        self.assertEqual(drawn, command.combinations(grid, 50, 3))
+        self.assertNotEqual(drawn, command.combinations(grid, 50, 4))
+        self.assertEqual(command.combinations({"a": ["1", "2"]}, 5, 3), [["a=1"], ["a=2"]])
 
 
 class Endings(Sweeps):
@@ -133,8 +131,8 @@ class OnThisMachine(Sweeps):
         self.assertEqual([call[0] for call in self.calls()], ["trial_003"])
 
     def test_a_stopped_sweep_saves_and_resumes(self):
-        words = ["launch/sweep.sh", "config.yaml", "--grid", "lr=0.1,0.5,0.2"]
-        environment = dict(os.environ, PATH=self.path("bin") + ":/usr/bin:/bin")
+        words = [*SWEEP, "config.yaml", "--grid", "lr=0.1,0.5,0.2"]
+        environment = dict(os.environ, PATH=self.path("bin") + ":/usr/bin:/bin", PYTHONPATH=self.path("python"))
         with subprocess.Popen(words, cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
             calls = self.path("calls")
             deadline = time.monotonic() + 30
@@ -227,7 +225,7 @@ class SlurmArrays(Sweeps):
         self.program("bin/sbatch", SBATCH)
         self.program("bin/squeue", "[ -e asked ] || { touch asked; echo RUNNING; }")
         self.write("sweeps/config/job", "7\n")
-        done = self.start(["launch/sweep.sh", "config.yaml", "--slurm", "--grid", "lr=0.1"], DLRM_SWEEP_POLL_SECONDS="0.01")
+        done = self.start([*SWEEP, "config.yaml", "--slurm", "--grid", "lr=0.1"], DLRM_SWEEP_POLL_SECONDS="0.01")
         self.assertEqual(done.returncode, 3)
         self.assertIn("waiting for the job array 7", done.stdout)
         self.assertFalse(os.path.exists(self.path("submitted")))
@@ -255,7 +253,7 @@ class WrongUse(Sweeps):
             self.assertTrue(done.stderr.startswith("error: "), done.stderr)
             self.assertIn(expected, done.stderr)
         self.assertEqual(self.calls(), [])
-        done = self.start(["launch/sweep.sh", "none.yaml", *lr])
+        done = self.start([*SWEEP, "none.yaml", *lr])
         self.assertEqual((done.returncode, done.stderr), (2, "error: none.yaml: there is no such file\n"))
 
     def test_a_folder_holds_trials_of_one_config(self):

@@ -8,11 +8,9 @@ import sys
 import tempfile
 import unittest
 
+from checkpoint_digest import digest
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests"))
-
-from checkpoint_digest import digest  # noqa: E402
-
 RANKS = 4
 CONFIG = """model:
   dense_features: 3

@@ -14,7 +14,7 @@ try:
     import torch  # noqa: F401
     import yaml  # noqa: F401
 except ImportError as missing:
-    print(f"skipped: {missing} (launch/install_deps.sh pytorch)")
+    print(f"skipped: {missing} (launch/install_deps.sh torch)")
     sys.exit(77)
 
 import bags
@@ -27,7 +27,7 @@ PLANS = ["table", "row", "column", "data_parallel"]
 
 def run(ranks, script, *arguments, folder, code=0):
     """Runs a script on ranks of mpirun; 0: without it. Returns what it printed."""
-    environment = dict(os.environ, PYTHONPATH=PACKAGE, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1",
+    environment = dict(os.environ, PYTHONPATH=f"{PACKAGE}:{EXAMPLE}", OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1",
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_btl_base_warn_component_unused="0")
     command = ["mpirun", "--oversubscribe", "-np", str(ranks)] if ranks else []
     done = subprocess.run(command + [sys.executable, script, *map(str, arguments)], cwd=folder, env=environment,
@@ -204,7 +204,7 @@ class Example(OfRanks):
         with open(os.path.join(self.folder, "runs/own_pytorch_model/metrics.jsonl")) as f:
             expected = [line["loss"] for line in map(yaml.safe_load, f) if "loss" in line]
         self.assertEqual(len(expected), 47)
-        self.case(2, "whole_model", EXAMPLE, config, "ckpt", "from_pytorch")
+        self.case(2, "whole_model", config, "ckpt", "from_pytorch")
         program("dlrm-train", config, "--init-from", "from_pytorch", "--set", "train.steps=1",
                 "--set", "checkpoint.directory=none", "--set", "output.directory=runs/second")
         with open(os.path.join(self.folder, "runs/second/metrics.jsonl")) as f:
@@ -220,6 +220,6 @@ if __name__ == "__main__":
     PACKAGE, PROGRAMS = map(os.path.abspath, sys.argv[1:3])
     built = [glob.glob(os.path.join(PACKAGE, "dlrm", name)) for name in ("__init__.py", "_dlrm*.so")]
     if not all(built):  # a build of other targets makes the folder too
-        print("skipped: the package was not built (launch/install_deps.sh pytorch)")
+        print("skipped: the package was not built (launch/install_deps.sh torch)")
         sys.exit(77)
     unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)

@@ -71,9 +71,8 @@ def train(plan, folder, first, last):
     tables.save(folder, own, keep=9)
 
 
-def whole_model(example, config, initial, folder):
+def whole_model(config, initial, folder):
     """Saves a whole model under the names of dlrm-train."""
-    sys.path.insert(0, example)
     import dlrm_model
     import yaml
     with open(config) as f:

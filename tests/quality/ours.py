@@ -2,15 +2,11 @@
 import json
 import os
 import subprocess
-import sys
 
 import yaml
 
+from dlrm import dataset
 from movielens import GENRES, SINGLE
-
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-sys.path.insert(0, os.path.join(ROOT, "data_tools"))
-import dlrm_dataset  # noqa: E402
 
 
 def write_split(data, split, folder):
@@ -22,8 +18,8 @@ def write_split(data, split, folder):
         columns = {name: data.ids[samples, i] for i, name in enumerate(SINGLE)}
         columns[GENRES] = [bag[bag > 0] for bag in genres]
         columns["label"] = data.labels[samples].astype("uint8")
-        encodings = {name: dlrm_dataset.Integers(rows) for name, rows in data.rows.items()}
-        dlrm_dataset.write(paths[part], columns, label="label", dense=[], sparse=encodings)
+        encodings = {name: dataset.Integers(rows) for name, rows in data.rows.items()}
+        dataset.write(paths[part], columns, label="label", dense=[], sparse=encodings)
     return paths
 
 

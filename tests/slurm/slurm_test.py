@@ -9,13 +9,10 @@ import sys
 import tempfile
 import unittest
 
+from checkpoint_digest import digest
 from cluster import Cluster, wait_until, why_not
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests"))
-
-from checkpoint_digest import digest  # noqa: E402
-
 SCRIPTS = os.environ.get("DLRM_SLURM_SCRIPTS", os.path.join(ROOT, "launch/slurm"))
 CONFIG = """model:
   dense_features: 3
@@ -197,8 +194,9 @@ class Jobs(Slurm):
 
     def test_a_sweep_is_an_array_whose_tasks_end_or_are_requeued(self):
         self.write_config("config.yaml", 20, "unused")
-        words = ["env", "DLRM_SWEEP_POLL_SECONDS=0.3", os.path.join(ROOT, "launch/sweep.sh"), "config.yaml", "--slurm", "--jobs=2", "--grid",
-                 "train.sparse_optimizer.lr=0.01,0.02,-1", "--sbatch=--cpus-per-task=1", "--sbatch=--time=10"]
+        words = ["env", "DLRM_SWEEP_POLL_SECONDS=0.3", sys.executable, "-m", "dlrm.sweep.command", "config.yaml",
+                 "--slurm", "--jobs=2", "--grid", "train.sparse_optimizer.lr=0.01,0.02,-1", "--sbatch=--cpus-per-task=1",
+                 "--sbatch=--time=10"]
         done = self.cluster.run(*words, folder=self.folder)
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("3 trials in sweeps/config: 2 with results, 1 failed, 0 not finished", done.stdout)

@@ -6,7 +6,7 @@
 namespace dlrm {
 
 /// The canonical text of a value that is a category, so that one value has one id whatever its type
-/// and spelling (docs/import.md, "The schema"). data_tools/dlrm_dataset/keys.py is the same.
+/// and spelling (docs/import.md, "The schema"). python/dlrm/dataset/keys.py is the same.
 /// Of a text it is the text itself, or `room`, which then holds another spelling of the number.
 std::string_view canonical_text(std::string_view text, std::string& room);
 

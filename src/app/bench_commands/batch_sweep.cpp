@@ -38,7 +38,7 @@ BenchCommand batch_sweep_command(CLI::App& app) {
       "batch-sweep", "Times training on the same samples at several batch sizes.");
   command->footer(
       "Batches are loaded beforehand, and every repeat starts from new weights. Only the\n"
-      "training loop is timed. data_tools/plot_batch_sweep.py plots the JSON.");
+      "training loop is timed. `dlrm-plot batch-sweep` draws the JSON.");
   add_config(*command, a.options.config_path);
   command->add_option("--batches", a.batches, "8..1024 (doubling) or 8,32,128");
   command->add_option("--samples", a.options.samples, "samples to train on in each repeat (10000)")

@@ -47,7 +47,7 @@ BenchCommand cache_command(CLI::App& app) {
   command->footer(
       "Ratios are those to training with resident tables. fetch and write are the shares of the\n"
       "time in which rows move beside the steps; exposed is the share in which steps wait for\n"
-      "them. data_tools/plot_cache.py plots the JSON.");
+      "them. `dlrm-plot cache` draws the JSON.");
   add_config(*command, a.options.config_path);
   command->add_option("--shares", a.shares,
                       "1..10 or 10,75: percents of the tables in fast memory");

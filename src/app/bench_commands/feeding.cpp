@@ -37,7 +37,7 @@ BenchCommand feeding_command(CLI::App& app) {
       "is\n"
       "the share of time in which the device was busy, on a CPU 1 - the share that steps waited "
       "for\n"
-      "data. data_tools/plot_feeding.py plots the JSON.");
+      "data. `dlrm-plot feeding` draws the JSON.");
   add_config(*command, a.options.config_path);
   command->add_option("--data", a.options.data, "the log, plain or gzip")->required();
   command->add_option("--rows", a.options.rows, "rows of every table (100000)")

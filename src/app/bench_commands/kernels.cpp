@@ -52,7 +52,8 @@ BenchCommand kernels_command(CLI::App& app) {
       "divided by the operation's time. Each id counts as one row, even if a cache holds the row.\n"
       "Sizes that are not given fit the device. Each figure is printed, and its JSON line "
       "written,\n"
-      "as soon as it is known. data_tools/torch_kernels.py times the same operations of PyTorch.");
+      "as soon as it is known. dlrm.bench.torch_kernels of the Python package times them in "
+      "PyTorch.");
   const auto size = [&](const char* name, int64_t& value, const char* what) {
     command->add_option(name, value, what)->check(CLI::Range(int64_t{1}, kMostElements));
   };

@@ -49,7 +49,8 @@ PythonProcess::PythonProcess(const std::string& module, const std::vector<std::s
   if (error == 0) return;
   ::close(input_);
   ::close(output_);
-  throw run_error("cannot start {}: {}; {}", words[0], std::strerror(error), python_advice());
+  throw usage_error("cannot start {}: {}; data.source parquet needs Python: {}", words[0],
+                    std::strerror(error), python_advice());
 }
 
 PythonProcess::~PythonProcess() {
@@ -114,7 +115,9 @@ void PythonProcess::ended() {
   if (WIFSIGNALED(status)) {
     throw run_error("{} ended by {}", program_, strsignal(WTERMSIG(status)));
   }
-  throw run_error("{} ended with exit code {}", program_, WEXITSTATUS(status));
+  const int code = WEXITSTATUS(status);
+  if (code == 2) throw usage_error("{} cannot read the files", program_);
+  throw run_error("{} ended with exit code {}", program_, code);
 }
 
 }  // namespace dlrm

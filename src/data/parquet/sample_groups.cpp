@@ -31,7 +31,7 @@ const T* take(const std::byte*& at, const json& bytes, size_t& column) {
 
 SampleGroups::SampleGroups(const std::string& schema, const std::string& dictionary,
                            const std::vector<std::string>& paths)
-    : arguments_{schema, dictionary} {
+    : arguments_{"--groups", schema, dictionary} {
   arguments_.insert(arguments_.end(), paths.begin(), paths.end());
   auto process = start();
   header_ = read_header(*process);
@@ -39,7 +39,7 @@ SampleGroups::SampleGroups(const std::string& schema, const std::string& diction
 }
 
 std::unique_ptr<PythonProcess> SampleGroups::start() const {
-  return std::make_unique<PythonProcess>("dlrm_import.groups", arguments_);
+  return std::make_unique<PythonProcess>("dlrm.importing", arguments_);
 }
 
 GroupsHeader SampleGroups::read_header(PythonProcess& process) const {

@@ -1,2 +1,0 @@
-"""Any click log to dataset files: what `dlrm-data import` runs (docs/import.md). Needs pyarrow and PyYAML beside
-what dlrm_dataset needs."""

@@ -1,0 +1,1 @@
+"""What dlrm-bench measured: drawn, and compared with prices and with PyTorch."""

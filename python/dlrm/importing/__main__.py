@@ -1,0 +1,37 @@
+"""Makes dataset files of CSV, TSV, Parquet and JSON lines by a schema: `dlrm-import`, and `dlrm-data import`
+(docs/import.md)."""
+import gc
+import os
+import sys
+
+from ..endings import need
+from .guard import guarded
+
+LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libdlrm_import.so")  # where pip installs it
+
+
+def need_packages() -> None:
+    need(numpy="NumPy", h5py="h5py", yaml="PyYAML", pyarrow="pyarrow")
+
+
+def start() -> int:
+    need_packages()
+    from .command import main as imported
+    gc.freeze()
+    gc.enable()
+    return imported(sys.argv[1:])
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--groups"]:  # dlrm-train asks
+        need_packages()
+        from .groups import main as served
+        return served(sys.argv[2:])
+    gc.disable()  # none of what is loaded is garbage
+    if os.path.exists(LIBRARY):
+        os.environ.setdefault("DLRM_IMPORT_LIBRARY", LIBRARY)
+    return guarded(start)  # which loads the packages in the child process
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Runs of dlrm-train, by the files of their output.directory: compared, drawn, and converted for TensorBoard."""

@@ -1,0 +1,1 @@
+"""Measurements of how training scales with the number of ranks: `dlrm-scaling`."""

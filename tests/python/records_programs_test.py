@@ -1,0 +1,253 @@
+"""Records that dlrm-infer encodes get the numbers and ids that the import gave them: records of drawn schemas and
+values, as CSV and as JSON lines. Usage: records_programs_test.py DLRM_DATA DLRM_TRAIN DLRM_INFER"""
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import h5py
+import numpy as np
+
+from import_fixture import ROOT, Importing, main
+
+DATA = TRAIN = INFER = ""
+ROUNDS = 6
+RECORDS = 150
+
+# Texts that are numbers in several spellings, white space of Unicode, and what only looks like a number.
+TEXTS = ["", "a", "u17", "12", "12.0", "1.2e1", "012", "+12", "1.10", "12e5", "-0", "-0.0", "0", "0.0e0", "1e22", "5e-324",
+         "1.5e300", "-3.25", "1e999", "1e-999", "é", "\u3000x\u2003", "true", "NA", "NaN", "null", "x" * 70, "deadbeef", "0x1f",
+         "9223372036854775808", "12.000000000000000000000001", "-7E0", "7.", ".5", "1_0"]
+NUMBERS = ["", "NA", " 3 ", "-1", "0", "0.1", "1e-3", "12.0", "99", "1e6", "1e-300", "\u20037\t", "007"]
+WHOLES = ["", "null", "0", "3", "48", " 7", "12.0", "1.2e1", "0x1f", "007"]
+HEXES = ["", "ff", "FF", "0", "deadbeef", "12"]
+JSON_TEXTS = TEXTS + [12, -3, 0, 12.0, 0.1, 1e22, -2.5e-8, True, False, None, 2**64, 2**70, -2**65, 1e15, 123456789.125]
+JSON_NUMBERS = NUMBERS + [1, -5, 2.5, None, 1e6, 2**20]
+JSON_WHOLES = WHOLES + [1, 12.0, None, 49, 0]
+
+
+def schema_of(draw, columns):
+    """A schema of drawn treatments of these columns, as YAML."""
+    lines = ["label: click", "dense:"]
+    for name in columns["dense"]:
+        keys = [f"column: {name}", f"fill: {draw.choice([0, -2.5, 7])}"]
+        keys += draw.sample(["clip: [-1, 50.5]", "log: true", "standardise: true"], draw.randrange(4))
+        lines.append("  - {" + ", ".join(keys) + "}")
+    lines.append("sparse:")
+    for name in columns["text"]:
+        keys = [f"column: {name}", draw.choice(["dictionary: {threshold: 2}", "dictionary: {}", "hash: 97"])]
+        keys += draw.sample(["fill: none", "table: shared"], draw.randrange(2)) if "dictionary: {}" in keys else []
+        lines.append("  - {" + ", ".join(keys) + "}")
+    for name in columns["whole"]:
+        way = draw.choice(["integers: 50", "values: integer", "hash: 31, values: integer"])
+        lines.append(f"  - {{column: {name}, {way}, fill: {draw.choice([0, 5])}}}")
+    for name in columns["hex"]:
+        lines.append(f"  - {{column: {name}, values: hex{draw.choice(['', ', hash: 13'])}}}")
+    for name in columns["list"]:
+        bag = draw.choice(["separator: '|'", "separator: '|', cap: 2", "separator: '|', cap: 2, keep: last"])
+        lines.append(f"  - {{column: {name}, list: {{{bag}}}, {draw.choice(['dictionary: {}', 'hash: 50'])}}}")
+    return "\n".join(lines) + "\n"
+
+
+COLUMNS = {"dense": ["d0", "d1", "d2"], "text": ["t0", "t1", "t2"], "whole": ["w0", "w1"], "hex": ["h0"],
+           "list": ["l0", "l1"]}
+
+
+def items(draw):
+    return [draw.choice([text for text in TEXTS if "|" not in text]) for _ in range(draw.randrange(5))]
+
+
+def text_record(draw):
+    record = {"click": draw.choice("01")}
+    for kind, values in (("dense", NUMBERS), ("text", TEXTS), ("whole", WHOLES), ("hex", HEXES)):
+        record.update((name, draw.choice(values)) for name in COLUMNS[kind])
+    record.update((name, "|".join(items(draw))) for name in COLUMNS["list"])
+    return record
+
+
+def json_record(draw):
+    record = {"click": draw.choice([0, 1])}
+    for kind, values in (("dense", JSON_NUMBERS), ("text", JSON_TEXTS), ("whole", JSON_WHOLES), ("hex", HEXES + [12])):
+        record.update((name, draw.choice(values)) for name in COLUMNS[kind])
+    record.update((name, items(draw)) for name in COLUMNS["list"])
+    return record
+
+
+def quoted(text):
+    return '"' + text.replace('"', '""') + '"' if text == "" or any(c in text for c in ',"\n') else text
+
+
+class Records(Importing):
+    def run_program(self, *command):
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, env={
+            "OMP_NUM_THREADS": "1", **os.environ, "DLRM_PYTHON": sys.executable})
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def trained(self, schema, data):
+        """Imports the data, and trains a model for a step."""
+        self.write("schema.yaml", schema)
+        self.run_program(DATA, "import", "schema.yaml", data, "--output", "train.h5", "--write-config", "model.yaml")
+        self.run_program(TRAIN, "model.yaml", "--set", "train.steps=1", "--set", "train.global_batch_size=32", "--set",
+                         "checkpoint.directory=ckpt")
+
+    @contextlib.contextmanager
+    def server(self):
+        served = subprocess.Popen([INFER, "ckpt", "--port", "0"], cwd=self.folder, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True)
+        try:
+            yield served.stdout.readline().split()[-1]
+        finally:
+            served.send_signal(signal.SIGTERM)
+            served.wait()
+            served.stdout.close()
+
+    def ask(self, url, body):
+        """Status and answer."""
+        try:
+            with urllib.request.urlopen(url, json.dumps(body).encode()) as reply:
+                return reply.status, json.load(reply)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def compare(self, samples):
+        """The samples of an answer are those of the dataset, bit by bit."""
+        with h5py.File(self.path("train.h5")) as data:
+            dense = np.array([sample["dense"] for sample in samples], np.float32)
+            np.testing.assert_array_equal(dense, data["dense"][:])
+            self.assertEqual(sorted(samples[0]["ids"]), sorted(data["sparse"]))
+            for name, feature in data["sparse"].items():
+                ids = feature["ids"][:].tolist()
+                ends = feature["offsets"][:] if "offsets" in feature else range(len(ids) + 1)
+                for record, sample in enumerate(samples):
+                    known = ids[ends[record]:ends[record + 1]]
+                    self.assertEqual(sample["ids"][name], known, f"feature {name}, record {record}")
+
+    def test_csv(self):
+        for seed in range(ROUNDS):
+            with self.subTest(seed=seed):
+                draw = random.Random(seed)
+                records = [text_record(draw) for _ in range(RECORDS)]
+                names = list(records[0])
+                lines = [",".join(names)] + [",".join(quoted(record[name]) for name in names) for record in records]
+                shutil.rmtree(self.path("ckpt"), ignore_errors=True)
+                self.trained(schema_of(draw, COLUMNS), self.write("log.csv", "\n".join(lines) + "\n"))
+                self.check(records)
+
+    def test_json(self):
+        for seed in range(ROUNDS):
+            with self.subTest(seed=seed):
+                draw = random.Random(seed)
+                records = [json_record(draw) for _ in range(RECORDS)]
+                shutil.rmtree(self.path("ckpt"), ignore_errors=True)
+                text = "".join(json.dumps(record) + "\n" for record in records)
+                self.trained(schema_of(draw, COLUMNS), self.write("log.jsonl", text))
+                self.check(records)
+
+    def check(self, records):
+        with self.server() as url:
+            status, answer = self.ask(url + "/predict?explain=ids", {"records": records})
+            self.assertEqual(status, 200, answer)
+            self.compare(answer["samples"])
+            # What a record does not say, the shared part says.
+            status, split = self.ask(url + "/predict?explain=ids", {"records": [records[0], {}], "shared": records[1]})
+            self.assertEqual(status, 200, split)
+            self.assertEqual(split["samples"], answer["samples"][:2])
+            # The samples of the answer are a request, too.
+            status, again = self.ask(url + "/predict", {"samples": answer["samples"]})
+            self.assertEqual(again, {"probabilities": answer["probabilities"]})
+
+    def test_exports_carry_the_preprocessing(self):
+        self.trained("label: click\ndense: [age]\nsparse: [user]\n", self.write("log.csv", "click,age,user\n1,3,a\n0,4,b\n"))
+        self.run_program(DATA, "export", "ckpt", "--to", "npz", "model.npz")
+        with h5py.File(self.path("train.h5")) as data, open(self.path("model.preprocessing.gz"), "rb") as export:
+            self.assertEqual(export.read(), data["preprocessing"][:].tobytes())
+
+    def test_slices_have_the_values_of_their_ids(self):
+        lines = "".join(f"{i % 2},{'abb'[i % 3]}é,{i % 2:x}f\n" for i in range(60))
+        self.write("schema.yaml", "label: click\nsparse: [user, {column: code, values: hex}]\n")
+        self.write("log.csv", "click,user,code\n" + lines)
+        self.run_program(DATA, "import", "schema.yaml", "log.csv", "--output", "data.h5", "--write-config", "model.yaml")
+        for feature, expected in (("user", {1: "aé", 2: "bé"}), ("code", {1: "f", 2: "1f"})):
+            self.run_program(TRAIN, "model.yaml", "--set", "train.steps=2", "--set", "train.global_batch_size=30", "--set",
+                             "data.test=data.h5", "--set", f"eval.slice_by={feature}", "--set", f"output.directory={feature}", "--overwrite")
+            with open(self.path(feature + "/summary.json"), encoding="utf-8") as file:
+                slices = json.load(file)["eval"]["by_id"]["slices"]
+            self.assertEqual({part["id"]: part["value"] for part in slices}, expected)
+
+    def test_files_of_records(self):
+        records = [{"click": 1, "age": age, "user": f"u{age}"} for age in range(20)]
+        log = self.write("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+        self.trained("label: click\ndense: [age]\nsparse: [user]\n", log)
+        done = subprocess.run([INFER, "ckpt", "--records", log, "--keys", "user,none"], cwd=self.folder,
+                              capture_output=True, text=True)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([(answer["user"], answer["none"]) for answer in answers],
+                         [(record["user"], None) for record in records])
+        with self.server() as url:
+            _, known = self.ask(url + "/predict", {"records": records})
+        self.assertEqual([answer["probability"] for answer in answers], known["probabilities"])
+        table = "user,more,age\n" + "".join(f'"{r["user"]}",,{r["age"]}\n' for r in records)
+        for name, text in (("log.csv", table), ("log.tsv", table.replace(",", "\t").replace('"', ""))):
+            done = subprocess.run([INFER, "ckpt", "--records", self.write(name, text), "--keys", "user,more"],
+                                  cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual([json.loads(line) for line in done.stdout.splitlines()],
+                             [{"user": answer["user"], "more": "", "probability": answer["probability"]}
+                              for answer in answers])
+        done = subprocess.run([INFER, "ckpt", "--records", "-", "--format", "csv"], cwd=self.folder, capture_output=True,
+                              input="user,old\nu1,2\n", text=True)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("error: line 1: there is no column age; there are user, old\n", done.stderr)
+        lines = '{"age": 1}\n{"age": "x", "user": "u3"}\nno\n{"age": 2}\n'
+        done = subprocess.run([INFER, "ckpt", "--records", "-", "--keys", "user"], cwd=self.folder, input=lines,
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer.get("error") for answer in answers],
+                         [None, "age: 'x' is not a number", "not JSON: error at byte 2", None])
+        self.assertEqual(answers[1]["user"], "u3")
+
+    def test_a_model_of_ids_says_so(self):
+        self.write("ids.yaml", "model: {dense_features: 1, bottom_mlp: [4], top_mlp: [1], embedding_dim: 4, tables: "
+                   "[{name: a, rows: 9}]}\ndata: {source: synthetic}\ntrain: {steps: 1, global_batch_size: 8}\n"
+                   "checkpoint: {directory: ckpt, every_steps: 1}\n")
+        self.run_program(TRAIN, "ids.yaml")
+        with self.server() as url:
+            status, answer = self.ask(url + "/predict", {"records": [{"a": 1}]})
+        self.assertEqual((status, answer), (400, {
+            "error": "the model takes ids: its training data was not written by dlrm-data import"}))
+        done = subprocess.run([INFER, "ckpt", "--records", "-"], cwd=self.folder, input="{}\n", capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+
+    def test_wrong_records_name_record_and_field(self):
+        lines = "click,age,user\n1,3,a\n0,4,b\n"
+        self.trained("label: click\ndense: [age]\nsparse: [user]\n", self.write("log.csv", lines))
+        with self.server() as url:
+            for body, expected in (
+                    ({"records": [{"age": 1}, {"age": "old"}]}, "records[1].age: 'old' is not a number"),
+                    ({"records": [{"user": "a"}]}, "records[0].age: is missing, and the schema has no `fill` for it"),
+                    ({"records": [{"age": [1]}]}, "records[0].age: a list; needs one value"),
+                    ({"records": [{"age": 1, "user": {"id": 3}}]},
+                     "records[0].user: an object; needs a text, a number or a list of them"),
+                    ({"shared": {"age": "x"}, "records": [{}]}, "records[0].age: 'x' is not a number"),
+                    ({"records": {"age": 1}}, "records: an object; needs a list of records"),
+                    ({"records": [3]}, "records[0]: 3; needs an object"),
+                    ({"records": [], "more": 1}, "unknown key 'more'; needs an object such as "
+                     '{"records": [{"user": "u17"}]}')):
+                self.assertEqual(self.ask(url + "/predict", body), (400, {"error": expected}))
+            self.assertEqual(self.ask(url + "/predict", {"records": []}), (200, {"probabilities": []}))
+            # Fields that the schema does not name are left out, whatever they hold.
+            status, _ = self.ask(url + "/predict", {"records": [{"age": 1, "more": {"a": [1, {"b": 2}]}, "user": "a"}]})
+            self.assertEqual(status, 200)
+
+
+if __name__ == "__main__":
+    DATA, TRAIN, INFER = (os.path.abspath(path) for path in sys.argv[1:4])
+    del sys.argv[1:4]
+    main()
