@@ -3,8 +3,8 @@
 # of Python it makes the environment build/venv, which has Debian's and those of PyPI. Programs that miss
 # a package of Python in the python3 of PATH start again there.
 #
-#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, import, export,
-#                                          plot, tensorboard, pytorch, compare, root
+#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, import, kserve,
+#                                          export, plot, tensorboard, pytorch, compare, root
 #
 # Without root or sudo it names Debian's missing packages, and fails only if there are any.
 set -euo pipefail

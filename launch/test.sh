@@ -120,8 +120,9 @@ one_kernel() {
 }
 
 whole() {
-  # Without it, for example without a network, the tests of dlrm-data import are skipped.
+  # Without them, for example without a network, the tests that use them are skipped.
   part "packages of dlrm-data import" launch/install_deps.sh import
+  part "packages of a KServe client" launch/install_deps.sh kserve
   part "simt: build" build simt && part "simt: tests" run simt -LE '^(slurm|nodes)$'
 }
 

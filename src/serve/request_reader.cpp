@@ -104,6 +104,7 @@ class RequestReader::Impl {
     request_.target = text(message.target());
     request_.type = text(message[http::field::content_type]);
     request_.encoding = text(message[http::field::content_encoding]);
+    request_.head = text(message[kInferenceHead]);
     request_.version = static_cast<int>(message.version());
     request_.keep_alive = parser_->is_header_done() && parser_->keep_alive();
     continues_ =

@@ -33,6 +33,7 @@ class TrainedModel {
   ~TrainedModel();
 
   const Inputs& inputs() const { return inputs_; }
+  bool takes_records() const { return records_ != nullptr; }
   /// A usage_error says why if records cannot be predicted.
   const RecordInputs& records() const;
   const std::string& checkpoint() const { return checkpoint_; }
