@@ -3,9 +3,11 @@ values, as CSV and as JSON lines. Usage: records_programs_test.py DLRM_DATA DLRM
 import json
 import os
 import random
+import select
 import shutil
 import subprocess
 import sys
+import time
 
 import h5py
 import numpy as np
@@ -177,6 +179,31 @@ class Records(Serving):
         self.assertEqual([answer.get("error") for answer in answers],
                          [None, "age: 'x' is not a number", "not JSON: error at byte 2", None])
         self.assertEqual(answers[1]["user"], "u3")
+
+    def test_a_header_may_arrive_before_the_first_line(self):
+        self.trained("label: click\ndense: [age]\nsparse: [user]\n", self.write("log.csv", "click,age,user\n1,3,a\n0,4,b\n"))
+        with self.server() as url:
+            _, known = self.ask(url + "/predict", {"records": [{"age": 3, "user": "a"}, {"age": 4, "user": "x"}]})
+        reading, writing = os.pipe()
+        with subprocess.Popen([self.infer, "ckpt", "--records", "-", "--format", "csv"], cwd=self.folder, stdin=reading,
+                              stdout=subprocess.PIPE, text=True) as asked, open(writing, "wb", buffering=0) as lines:
+            for line, expected in ((b"user,age\n", None), (b"a,3\n", 0), (b"x,4\n", 1)):
+                lines.write(line)
+                self.wait_until_read(reading)
+                if expected is not None:
+                    answer = json.loads(asked.stdout.readline())
+                    self.assertAlmostEqual(answer["probability"], known["probabilities"][expected], delta=1e-6)
+            os.close(reading)
+            lines.close()
+            self.assertEqual((asked.stdout.read(), asked.wait()), ("", 0))
+
+    def wait_until_read(self, pipe):
+        """Until nothing is left in a pipe, at most for a minute."""
+        for _ in range(6000):
+            if not select.select([pipe], [], [], 0)[0]:
+                return
+            time.sleep(0.01)
+        self.fail("the program reads nothing")
 
     def test_a_model_of_ids_says_so(self):
         self.write("ids.yaml", "model: {dense_features: 1, bottom_mlp: [4], top_mlp: [1], embedding_dim: 4, tables: "
