@@ -132,7 +132,7 @@ TEST(KserveRequest, ADamagedByteIsRefusedOrHarmless) {
 
 TEST(KserveRequest, ATensorHasTheBytesOfItsElements) {
   std::string body = good().bytes;
-  for (const std::string& size : {"16}}, {\"name\": \"ids", "32}}]"}) {
+  for (const std::string size : {"16}}, {\"name\": \"ids", "32}}]"}) {
     const size_t at = body.find("_size\": " + size) + 8;
     body.replace(at, 2, "24");  // of both together the bytes are there
   }
