@@ -3,7 +3,7 @@
 # of Python it makes the environment build/venv, which has Debian's and those of PyPI, and the package dlrm
 # of these sources with its commands, in build/venv/bin. Tests and `dlrm-data import` use it by themselves.
 #
-#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, torch, pip, root
+#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, torch, pip, kserve, root
 #
 # Without root or sudo it names Debian's missing packages, and fails only if there are any.
 set -euo pipefail

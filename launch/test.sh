@@ -120,8 +120,9 @@ one_kernel() {
 }
 
 whole() {
-  # Without it, for example without a network, the tests of dlrm-import are skipped.
+  # Without them, for example without a network, the tests that use them are skipped.
   part "packages of Python" launch/install_deps.sh python
+  part "packages of a KServe client" launch/install_deps.sh kserve
   part "simt: build" build simt && part "simt: tests" run simt -LE '^(slurm|nodes)$'
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -32,6 +33,7 @@ struct Arguments {
   int threads = 0;
   serve::LoadOptions load;
   serve::HttpOptions http;
+  std::string model_name = "dlrm";
   std::string records;          // a file, or - for stdin
   std::string keys;             // names with commas
   std::string format;           // of records: json, csv, tsv
@@ -79,6 +81,17 @@ CLI::Option* declare_http(CLI::App& app, Arguments& a) {
     app.add_option(name, value, help)->check(CLI::Range(least, most))->needs(port);
   };
   app.add_option("--host", a.http.host, "the address to listen at (127.0.0.1)")->needs(port);
+  app.add_option("--model-name", a.model_name, "the model's name below /v2/models (dlrm)")
+      ->check(CLI::Validator(
+          [](const std::string& name) -> std::string {
+            const bool plain =
+                !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                  return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+                });
+            return plain ? "" : "needs letters, digits, -, _ and .";
+          },
+          "NAME"))
+      ->needs(port);
   add("--batch-wait", a.batch_wait,
       "microseconds that a request waits for others, to be computed with them (100)", int64_t{0},
       int64_t{10000000});
@@ -119,7 +132,7 @@ void serve_http(Arguments& a, std::shared_ptr<serve::TrainedModel> model) {
   serve::Counters counters;
   serve::Batcher batcher(std::move(model), a.load.batch_size,
                          std::chrono::microseconds(a.batch_wait), counters);
-  serve::HttpServer server(a.http, batcher, counters);
+  serve::HttpServer server(a.http, batcher, counters, a.model_name);
   const int port = server.bind();
   std::optional<serve::Reloader> reloader;
   if (a.reload_interval > 0) {

@@ -23,22 +23,23 @@ Batcher::~Batcher() {
 
 std::vector<float> Batcher::predict(Samples samples) {
   std::promise<std::vector<float>> answer;
-  predict(std::move(samples), [&](std::vector<float> probabilities, std::exception_ptr error) {
-    if (error) {
-      answer.set_exception(error);
-    } else {
-      answer.set_value(std::move(probabilities));
-    }
-  });
+  predict(model(), std::move(samples),
+          [&](std::vector<float> probabilities, std::exception_ptr error) {
+            if (error) {
+              answer.set_exception(error);
+            } else {
+              answer.set_value(std::move(probabilities));
+            }
+          });
   return answer.get_future().get();
 }
 
-void Batcher::predict(Samples samples, Done done) {
+void Batcher::predict(std::shared_ptr<TrainedModel> model, Samples samples, Done done) {
   if (samples.size == 0) return done({}, nullptr);
   {
     const std::lock_guard lock(mutex_);
     waiting_samples_ += samples.size;
-    waiting_.push_back({std::move(samples), std::move(done), Clock::now()});
+    waiting_.push_back({std::move(model), std::move(samples), std::move(done), Clock::now()});
   }
   arrived_.notify_one();
 }
@@ -63,7 +64,10 @@ std::vector<Batcher::Request> Batcher::next() {
   int64_t samples = 0;
   while (!waiting_.empty()) {
     const int64_t size = waiting_.front().samples.size;
-    if (!batch.empty() && samples + size > batch_size_) break;
+    if (!batch.empty() &&
+        (samples + size > batch_size_ || waiting_.front().model != batch[0].model)) {
+      break;
+    }
     samples += size;
     batch.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
@@ -75,12 +79,12 @@ std::vector<Batcher::Request> Batcher::next() {
 void Batcher::answer(std::vector<Request>& requests) {
   Samples all = std::move(requests[0].samples);
   const int64_t first = all.size;
-  const auto predicting = model();
-  const auto labels = static_cast<std::ptrdiff_t>(predicting->inputs().labels());
+  TrainedModel& model = *requests[0].model;
+  const auto labels = static_cast<std::ptrdiff_t>(model.inputs().labels());
   for (size_t i = 1; i < requests.size(); ++i) all.append(requests[i].samples);
   std::vector<float> probabilities(static_cast<size_t>(all.size * labels));
   try {
-    predicting->predict(all, probabilities);
+    model.predict(all, probabilities);
   } catch (...) {
     for (Request& request : requests) request.done({}, std::current_exception());
     return;

@@ -27,28 +27,30 @@ class Batcher {
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  /// The probabilities of `samples` [size, labels]. Waits for them. Rethrows what the model throws.
-  /// Any thread may call it.
+  /// The probabilities [size, labels] of samples of the model in use. Waits for them. Rethrows what
+  /// the model throws. Any thread may call it.
   std::vector<float> predict(Samples samples);
   /// The probabilities, or the error that the model threw.
   using Done = std::function<void(std::vector<float>, std::exception_ptr)>;
-  /// The same without waiting. Calls `done` once, on the thread of the batches or on this one. It
-  /// must not throw.
-  void predict(Samples samples, Done done);
+  /// The same of samples that were made for `model`, without waiting. Calls `done` once, on the
+  /// thread of the batches or on this one. It must not throw.
+  void predict(std::shared_ptr<TrainedModel> model, Samples samples, Done done);
 
-  /// The model of batches from now on. It must have the inputs of the model before.
+  /// The model of requests from now on. Those that wait are predicted by the model that they were
+  /// made for.
   void use(std::shared_ptr<TrainedModel> model);
   std::shared_ptr<TrainedModel> model() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Request {
+    std::shared_ptr<TrainedModel> model;
     Samples samples;
     Done done;
     Clock::time_point arrival;
   };
   void run();
-  /// Waits for a batch. Returns no request at the end.
+  /// Waits for a batch of one model. Returns no request at the end.
   std::vector<Request> next();
   void answer(std::vector<Request>& requests);
 

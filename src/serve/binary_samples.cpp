@@ -11,8 +11,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr uint32_t kVersion = 1;
-
 /// Takes values from the front of a body.
 class Body {
  public:
@@ -91,7 +89,7 @@ void take_weights(Body& body, const Inputs& inputs, Samples& samples) {
 Samples read_binary_samples(std::string_view bytes, const Inputs& inputs) {
   Body body(bytes);
   const auto version = body.take<uint32_t>("the version");
-  if (version != kVersion) throw usage_error("version {}; needs {}", version, kVersion);
+  if (version != kBinaryVersion) throw usage_error("version {}; needs {}", version, kBinaryVersion);
   const uint64_t size = body.take<uint32_t>("the number of samples");
   const auto dense = static_cast<uint64_t>(inputs.dense);
   const uint64_t features = inputs.features.size();

@@ -8,9 +8,11 @@
 
 namespace dlrm::serve {
 
+constexpr uint32_t kBinaryVersion = 1;
+
 /// Reads samples of a binary body, little-endian and without gaps:
 ///
-///   uint32             1, the version of this layout
+///   uint32             kBinaryVersion, the version of this layout
 ///   uint32             b, the number of samples
 ///   float32 [b, n]     dense features
 ///   uint32 [b, F]      number of ids in each bag; features in the order of Inputs

@@ -10,6 +10,8 @@
 #include "binary_samples.h"
 #include "framing.h"
 #include "json_samples.h"
+#include "json_value.h"
+#include "kserve.h"
 #include "records.h"
 
 namespace dlrm::serve {
@@ -38,10 +40,6 @@ bool explains(const HttpRequest& request) {
   if (text != "explain=ids")
     throw usage_error("unknown query {}; there is explain=ids", json_text(text));
   return true;
-}
-
-bool predicts(const HttpRequest& request) {
-  return request.method == "POST" && path_of(request) == "/predict";
 }
 
 bool is_form(const std::string& type) {
@@ -92,31 +90,75 @@ std::string json_lists(const std::vector<float>& probabilities, const Inputs& in
   return fmt::format("{{{}}}", lists);
 }
 
+/// Samples, and what answers the request once they are predicted.
+struct Question {
+  Samples samples;
+  std::function<HttpAnswer(const std::vector<float>& probabilities)> answer;
+};
+
 /// `explained` is the text of the samples, or empty.
 HttpAnswer answer_of(const std::vector<float>& probabilities, bool binary,
                      const std::string& explained, const Inputs& inputs) {
-  for (size_t k = 0; k < probabilities.size(); ++k) {
-    if (std::isfinite(probabilities[k])) continue;
-    return refusal(
-        400, fmt::format("samples[{}]: the model's output is not finite", k / inputs.labels()));
-  }
   if (binary) return {200, kBinary, binary_probabilities(probabilities)};
   return {200, kJson,
           fmt::format("{{\"probabilities\": {}{}{}}}\n", json_lists(probabilities, inputs),
                       explained.empty() ? "" : ", \"samples\": ", explained)};
 }
 
+/// The question of a request to /predict.
+Question question_of(const HttpRequest& request, const std::shared_ptr<TrainedModel>& model) {
+  const Inputs& inputs = model->inputs();
+  const bool binary = request.type == kBinary;
+  Question question;
+  std::string explained;
+  if (binary) {
+    question.samples = read_binary_samples(request.body, inputs);
+  } else if (has_records(request.body)) {
+    question.samples = read_json_records(request.body, model->records());
+    if (explains(request)) explained = samples_text(question.samples, inputs);
+  } else {
+    question.samples = read_json_samples(request.body, inputs);
+  }
+  question.answer = [model, binary, explained = std::move(explained)](const auto& probabilities) {
+    return answer_of(probabilities, binary, explained, model->inputs());
+  };
+  return question;
+}
+
+/// The question of a request to infer of the Open Inference Protocol.
+Question kserve_question(const HttpRequest& request, const std::shared_ptr<TrainedModel>& model,
+                         const std::string& name) {
+  KserveRequest asked = read_kserve_request(request.body, request.head);
+  Question question;
+  question.samples = kserve_samples(asked, *model);
+  asked.inputs.clear();  // they refer to the body
+  question.answer = [model, name, asked = std::move(asked)](const auto& probabilities) {
+    return kserve_answer(asked, name, *model, probabilities);
+  };
+  return question;
+}
+
+/// The reason why there is no answer; empty if there is one.
+std::string not_finite(const std::vector<float>& probabilities, const Inputs& inputs) {
+  for (size_t k = 0; k < probabilities.size(); ++k) {
+    if (std::isfinite(probabilities[k])) continue;
+    return fmt::format("samples[{}]: the model's output is not finite", k / inputs.labels());
+  }
+  return "";
+}
+
 }  // namespace
 
 class HttpServer::Impl {
  public:
-  Impl(const HttpOptions& options, Batcher& batcher, Counters& counters)
+  Impl(const HttpOptions& options, Batcher& batcher, Counters& counters,
+       const std::string& model_name)
       : batcher_(batcher),
         counters_(counters),
-        inputs_(batcher.model()->inputs()),
+        model_name_(model_name),
         transport_(
             options,
-            [this](HttpRequest request, Reply reply) { answer(std::move(request), reply); },
+            [this](const HttpRequest& request, const Reply& reply) { answer(request, reply); },
             [this](const HttpRequest& request, int status) { count_refused(request, status); },
             counters) {}
 
@@ -124,35 +166,59 @@ class HttpServer::Impl {
   void serve(const std::function<bool()>& stops) { transport_.serve(stops); }
 
  private:
-  void count_refused(const HttpRequest& request, int status) {
-    counters_.add_refused(status);
-    if (predicts(request)) counters_.add_request(status, 0);
+  using Model = std::shared_ptr<TrainedModel>;
+  using Kind = KserveTarget::Kind;
+
+  KserveTarget target_of(const HttpRequest& request, const TrainedModel& model) const {
+    return kserve_target(path_of(request), model_name_, model.step());
   }
 
-  void answer(HttpRequest request, const Reply& reply) {
+  void count_refused(const HttpRequest& request, int status) {
+    counters_.add_refused(status);
+    if (request.method == "POST" && (path_of(request) == "/predict" ||
+                                     target_of(request, *batcher_.model()).kind == Kind::kInfer)) {
+      counters_.add_request(status, 0);
+    }
+  }
+
+  void answer(const HttpRequest& request, const Reply& reply) {
     try {
-      if (predicts(request)) return predict(std::move(request), reply);
-      reply(page(request));
+      const Model model = batcher_.model();
+      const KserveTarget target = target_of(request, *model);
+      const bool infers = target.kind == Kind::kInfer;
+      if (request.method == "POST" && (infers || path_of(request) == "/predict")) {
+        return predict(request, model, infers, reply);
+      }
+      reply(page(request, target, *model));
     } catch (...) {
       reply(failed(std::current_exception()));
     }
   }
 
-  HttpAnswer page(const HttpRequest& request) const {
+  HttpAnswer page(const HttpRequest& request, const KserveTarget& target,
+                  const TrainedModel& model) const {
     const std::string path = path_of(request);
-    if (request.method == "GET" || request.method == "HEAD") {
-      if (path == "/model") return {200, kJson, model_text(*batcher_.model())};
+    const bool gets = request.method == "GET" || request.method == "HEAD";
+    if (target.kind == Kind::kUnknown ||
+        (gets && target.kind != Kind::kNone && target.kind != Kind::kInfer)) {
+      return kserve_page(target, model_name_, model);
+    }
+    if (gets) {
+      if (path == "/model") return {200, kJson, model_text(model)};
       if (path == "/health") return {200, kJson, "{\"status\": \"ok\"}\n"};
       if (path == "/metrics") {
-        const auto model = batcher_.model();
         return {200, "text/plain; version=0.0.4",
-                counters_.text({model->step(), model->table_bytes()})};
+                counters_.text({model.step(), model.table_bytes()})};
       }
     }
-    return refusal(404, "no such page: there are POST /predict, GET /model, /metrics and /health");
+    return refusal(404,
+                   fmt::format("no such page: there are POST /predict, GET /model, /metrics and "
+                               "/health, and below /v2/models/{} POST infer",
+                               model_name_));
   }
 
-  void predict(HttpRequest request, const Reply& reply) {
+  /// The request is encoded and predicted by the same model.
+  void predict(const HttpRequest& request, const Model& model, bool infers, const Reply& reply) {
     const Clock::time_point begin = Clock::now();
     const auto finish = [this, reply, begin](HttpAnswer answer) {
       counters_.add_request(answer.status, seconds_since(begin));
@@ -161,37 +227,31 @@ class HttpServer::Impl {
     if (!request.encoding.empty() || is_form(request.type)) {
       return finish(refusal(415, "send plain JSON, or application/octet-stream"));
     }
-    const bool binary = request.type == kBinary;
-    Samples samples;
-    std::string explained;
+    Question question;
     try {
-      if (binary) {
-        samples = read_binary_samples(request.body, inputs_);
-      } else if (has_records(request.body)) {
-        samples = read_json_records(request.body, batcher_.model()->records());
-        if (explains(request)) explained = samples_text(samples, inputs_);
-      } else {
-        samples = read_json_samples(request.body, inputs_);
-      }
+      question =
+          infers ? kserve_question(request, model, model_name_) : question_of(request, model);
     } catch (...) {
       return finish(failed(std::current_exception()));
     }
-    request.body = {};
-    batcher_.predict(std::move(samples), [this, finish, binary, explained = std::move(explained)](
-                                             const std::vector<float>& probabilities,
-                                             const std::exception_ptr& error) {
-      finish(error ? failed(error) : answer_of(probabilities, binary, explained, inputs_));
-    });
+    batcher_.predict(model, std::move(question.samples),
+                     [model, finish, answer = std::move(question.answer)](
+                         const std::vector<float>& probabilities, const std::exception_ptr& error) {
+                       if (error) return finish(failed(error));
+                       const std::string reason = not_finite(probabilities, model->inputs());
+                       finish(reason.empty() ? answer(probabilities) : refusal(400, reason));
+                     });
   }
 
   Batcher& batcher_;
   Counters& counters_;
-  const Inputs inputs_;
+  const std::string model_name_;
   HttpTransport transport_;
 };
 
-HttpServer::HttpServer(const HttpOptions& options, Batcher& batcher, Counters& counters)
-    : impl_(std::make_unique<Impl>(options, batcher, counters)) {}
+HttpServer::HttpServer(const HttpOptions& options, Batcher& batcher, Counters& counters,
+                       const std::string& model_name)
+    : impl_(std::make_unique<Impl>(options, batcher, counters, model_name)) {}
 
 HttpServer::~HttpServer() = default;
 

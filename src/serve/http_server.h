@@ -9,10 +9,13 @@
 
 namespace dlrm::serve {
 
-/// Serves predictions over HTTP: POST /predict, GET /model, /metrics and /health.
+/// Serves predictions over HTTP: POST /predict, GET /model, /metrics and /health, and the Open
+/// Inference Protocol below /v2 (kserve.h).
 class HttpServer {
  public:
-  HttpServer(const HttpOptions& options, Batcher& batcher, Counters& counters);
+  /// `model_name` is the model's below /v2.
+  HttpServer(const HttpOptions& options, Batcher& batcher, Counters& counters,
+             const std::string& model_name = "dlrm");
   ~HttpServer();
 
   /// Starts to listen. Returns the port. Throws usage_error if the address cannot be used.

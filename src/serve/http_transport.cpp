@@ -14,7 +14,7 @@
 #include "dlrm/core/background_thread.h"
 #include "dlrm/core/error.h"
 
-#include "json_samples.h"
+#include "json_value.h"
 
 namespace dlrm::serve {
 namespace {
@@ -167,9 +167,11 @@ class HttpTransport::Impl::Connection : public std::enable_shared_from_this<Conn
 
   asio::awaitable<bool> write(HttpAnswer answer, const HttpRequest& request, bool keeps) {
     std::string head = fmt::format(
-        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: {}\r\n\r\n",
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: {}\r\n",
         answer.status, phrase(answer.status), answer.type, answer.body.size(),
         keeps ? "keep-alive" : "close");
+    if (answer.head > 0) head += fmt::format("{}: {}\r\n", kInferenceHead, answer.head);
+    head += "\r\n";
     if (request.method == "HEAD") answer.body.clear();
     return send(std::move(head), std::move(answer.body));
   }

@@ -20,6 +20,7 @@ struct HttpOptions {
 struct HttpAnswer {
   int status = 200;
   std::string type, body;
+  size_t head = 0;  ///< bytes of JSON that a binary body begins with, for the client; 0: none
 };
 
 /// The answer {"error": reason}.

@@ -7,31 +7,14 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/nearest.h"
 
+#include "json_value.h"
+
 namespace dlrm::serve {
 namespace {
 
 using nlohmann::json;
 
 constexpr const char* kExample = R"({"dense": [0.5], "ids": {"C1": [17]}})";
-
-/// The value in a message: not too long, and valid UTF-8.
-std::string shown(const json& value) {
-  constexpr size_t kMost = 40;
-  if (value.is_structured()) return value.is_array() ? "a list" : "an object";
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
-  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
-  return text;
-}
-
-json parse(std::string_view text) {
-  try {
-    return json::parse(text);
-  } catch (const json::parse_error& error) {
-    throw usage_error("not JSON: error at byte {}", error.byte);
-  } catch (const json::exception&) {
-    throw usage_error("not JSON: a number is out of range");
-  }
-}
 
 void append_dense(const json& sample, const Inputs& inputs, Samples& samples) {
   const auto found = sample.find("dense");
@@ -154,11 +137,11 @@ void append(const json& sample, const Inputs& inputs, Samples& samples) {
 }  // namespace
 
 void append_json_sample(std::string_view text, const Inputs& inputs, Samples& samples) {
-  append(parse(text), inputs, samples);
+  append(parse_json(text), inputs, samples);
 }
 
 Samples read_json_samples(std::string_view text, const Inputs& inputs) {
-  const json body = parse(text);
+  const json body = parse_json(text);
   const auto list = body.is_object() ? body.find("samples") : body.end();
   if (list == body.end() || !list->is_array() || body.size() > 1) {
     throw usage_error("needs an object with one list: {{\"samples\": [{}]}}", kExample);
@@ -172,10 +155,6 @@ Samples read_json_samples(std::string_view text, const Inputs& inputs) {
     }
   }
   return samples;
-}
-
-std::string json_text(std::string_view text) {
-  return json(text).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
 }
 
 }  // namespace dlrm::serve

@@ -13,7 +13,4 @@ void append_json_sample(std::string_view text, const Inputs& inputs, Samples& sa
 /// The samples of {"samples": [...]}, a list of such objects.
 Samples read_json_samples(std::string_view text, const Inputs& inputs);
 
-/// The text as JSON, in quotes.
-std::string json_text(std::string_view text);
-
 }  // namespace dlrm::serve

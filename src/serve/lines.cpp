@@ -11,6 +11,7 @@
 #include "dlrm/core/error.h"
 
 #include "json_samples.h"
+#include "json_value.h"
 #include "records.h"
 
 namespace dlrm::serve {

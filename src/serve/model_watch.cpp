@@ -96,11 +96,10 @@ void Reloader::look() {
     const auto comm = make_self_comm();
     if (!find_checkpoint(*comm, folder)) throw usage_error("{}: was removed", folder);
     auto model = std::make_shared<TrainedModel>(folder, options_);
-    if (model->inputs() != batcher_.model()->inputs()) {
+    if (!model->replaces(*batcher_.model())) {
       throw usage_error(
-          "{}: its features, tasks or preprocessing are not those of the model in use; start again "
-          "to "
-          "use it",
+          "{}: its features, tasks or preprocessing are not those of the model in use, with more "
+          "values in dictionaries at most; start again to use it",
           folder);
     }
     batcher_.use(model);

@@ -31,7 +31,7 @@ class CheckpointWatch {
 };
 
 /// Loads newer checkpoints on a thread of its own, and gives them to a Batcher. A checkpoint that
-/// is damaged, or whose model has other inputs, is reported once and not used.
+/// is damaged, or does not replace the model in use, is reported once and not used.
 class Reloader {
  public:
   Reloader(CheckpointWatch watch, const LoadOptions& options,

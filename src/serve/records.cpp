@@ -6,7 +6,7 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/printable.h"
 
-#include "json_samples.h"
+#include "json_value.h"
 
 namespace dlrm::serve {
 namespace {

@@ -18,6 +18,7 @@ class RecordInputs {
   /// weights of ids, or another number of dense features.
   RecordInputs(Preprocessing preprocessing, const Inputs& inputs, const std::string& where);
 
+  const Preprocessing& preprocessing() const { return encoder_.preprocessing(); }
   /// Columns of records: those that the model reads, and `more`.
   Columns columns(const std::vector<std::string>& more = {}) const;
   /// The names of the columns that every record of delimited text must have: those that the model

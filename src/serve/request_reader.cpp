@@ -1,5 +1,6 @@
 #include "request_reader.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,7 +32,6 @@ class RequestReader::Impl {
   void begin() {
     parser_.emplace();
     parser_->header_limit(kMostHeader);
-    parser_->body_limit(max_body_);
     parser_->eager(false);
     request_ = {};
     head_ = continues_ = false;
@@ -47,6 +47,8 @@ class RequestReader::Impl {
   State read() {
     if (status_ != 0) return State::kRefused;
     while (!parser_->is_done()) {
+      // The parser subtracts the size of a chunk each time that it reads on in the chunk's header.
+      parser_->body_limit(max_body_ - std::min(max_body_, parser_->get().body().size()));
       beast::error_code error;
       const size_t used = parser_->put(bytes_.data(), error);
       bytes_.consume(used);
@@ -104,6 +106,7 @@ class RequestReader::Impl {
     request_.target = text(message.target());
     request_.type = text(message[http::field::content_type]);
     request_.encoding = text(message[http::field::content_encoding]);
+    request_.head = text(message[kInferenceHead]);
     request_.version = static_cast<int>(message.version());
     request_.keep_alive = parser_->is_header_done() && parser_->keep_alive();
     continues_ =

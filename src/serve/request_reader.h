@@ -6,8 +6,11 @@
 
 namespace dlrm::serve {
 
+constexpr const char* kInferenceHead = "Inference-Header-Content-Length";
+
 struct HttpRequest {
   std::string method, target, type, encoding;  ///< type: Content-Type; encoding: Content-Encoding
+  std::string head;  ///< kInferenceHead: how many bytes of JSON a binary body begins with
   std::string body;
   int version = 11;
   bool keep_alive = true;  ///< the client may send another request

@@ -21,7 +21,6 @@ struct Inputs {
   bool weighted = false;          ///< a feature has weights
   std::unordered_map<std::string, int64_t> number;  ///< of a feature, by its name
   std::vector<std::string> tasks;                   ///< the labels, if there are several
-  uint64_t preprocessing = 0;  ///< a hash of how records become samples; 0: records do not
 
   size_t labels() const { return tasks.empty() ? 1 : tasks.size(); }
 

@@ -23,6 +23,17 @@ DType stored_type(TableType type, DType trained) {
   return trained;
 }
 
+/// Whether two bags are equal, and long enough for a copy of their vector to be cheaper.
+bool repeats(const Samples& samples, const int64_t* bag, const int64_t* before) {
+  constexpr int64_t kLeast = 4;
+  const int64_t length = bag[1] - bag[0];
+  if (length < kLeast || before[1] - before[0] != length) return false;
+  const auto equal = [&](const auto& values) {
+    return std::equal(values.begin() + bag[0], values.begin() + bag[1], values.begin() + before[0]);
+  };
+  return equal(samples.ids) && (samples.weights.empty() || equal(samples.weights));
+}
+
 }  // namespace
 
 Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType type,
@@ -120,10 +131,19 @@ void Tables::gather(const Samples& samples, int64_t first, int64_t count) {
   offsets_.clear();
   scales_.clear();
   weights_.clear();
+  bags_.clear();
+  bag_of_.resize(static_cast<size_t>(inputs_ * count));
+  auto bag_of = bag_of_.begin();
   for (int64_t f = 0; f < inputs_; ++f) {
+    Bags& bags = bags_.emplace_back(Bags{0, offsets_.size(), scales_.size()});
     offsets_.push_back(static_cast<int64_t>(ids_.size()));
     for (int64_t s = first; s < first + count; ++s) {
       const int64_t* bag = samples.offsets.data() + s * inputs_ + f;
+      if (s > first && repeats(samples, bag, bag - inputs_)) {
+        *bag_of++ = bags.count - 1;
+        continue;
+      }
+      *bag_of++ = bags.count++;
       ids_.insert(ids_.end(), samples.ids.begin() + bag[0], samples.ids.begin() + bag[1]);
       if (!samples.weights.empty()) {
         weights_.insert(weights_.end(), samples.weights.begin() + bag[0],
@@ -132,6 +152,21 @@ void Tables::gather(const Samples& samples, int64_t first, int64_t count) {
       offsets_.push_back(static_cast<int64_t>(ids_.size()));
       const int64_t length = bag[1] - bag[0];
       scales_.push_back(length > 0 ? 1.0f / static_cast<float>(length) : 0.0f);
+    }
+  }
+}
+
+void Tables::spread(const MatrixView<float>& e) const {
+  const int64_t count = e.rows;
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const int64_t number = static_cast<int64_t>(f) % inputs_;
+    if (bags_[static_cast<size_t>(number)].count == count) continue;
+    const int64_t* const bag_of = bag_of_.data() + number * count;
+    const int64_t width = tables_[features_[f].table].rows.width;
+    // A bag's number is at most that of its sample, so no vector is lost.
+    for (int64_t s = count - 1; s > 0; --s) {
+      const float* const from = e.row(bag_of[s]) + features_[f].column;
+      if (bag_of[s] < s) std::copy_n(from, width, e.row(s) + features_[f].column);
     }
   }
 }
@@ -146,25 +181,28 @@ MatrixView<float> Tables::lookup(const Samples& samples, int64_t first, int64_t 
     const Feature& feature = features_[f];
     const Table& table = tables_[feature.table];
     const int64_t number = static_cast<int64_t>(f) % inputs_;  // the linear part repeats them
-    const int64_t* offsets = offsets_.data() + number * (count + 1);
+    const Bags& bags = bags_[static_cast<size_t>(number)];
+    const int64_t* offsets = offsets_.data() + bags.offsets;
     const bool is_mean = feature.pooling == Pooling::kMean;
     const bool is_max = feature.pooling == Pooling::kMax;
-    const float* scale = is_mean ? scales_.data() + number * count : nullptr;
+    const float* scale = is_mean ? scales_.data() + bags.scales : nullptr;
     const float* weights = feature.weighted ? weights_.data() : nullptr;
-    const MatrixView<float> pooled = e.columns(feature.column, table.rows.width);
+    const MatrixView<float> pooled =
+        e.row_range(0, bags.count).columns(feature.column, table.rows.width);
     if (table.int8_row_bytes > 0) {
       int8_groups_.push_back({static_cast<const std::byte*>(table.memory.data()),
-                              table.int8_row_bytes, ids_.data(), offsets, count, scale, pooled,
+                              table.int8_row_bytes, ids_.data(), offsets, bags.count, scale, pooled,
                               weights, is_max});
     } else {
       (is_max ? max_groups_ : groups_)
-          .push_back({table.rows, ids_.data(), offsets, count, scale, pooled, 0, weights});
+          .push_back({table.rows, ids_.data(), offsets, bags.count, scale, pooled, 0, weights});
     }
   }
   if (!groups_.empty()) ops_.embedding_bag_forward(groups_);
   if (!max_groups_.empty()) ops_.max_bag_forward(max_groups_);
   if (!int8_groups_.empty()) pool_int8_bags(int8_groups_, ops_.threads());
   for (const auto& [path, file] : files_) file.check_pages();
+  spread(e);
   return e;
 }
 

@@ -46,8 +46,11 @@ class Tables {
   };
   static TensorShard shard_of(const Table& table);
   static void write(const Table& table, int64_t first, int64_t count, const float* in);
-  /// Orders ids by feature and then by sample, as lookups need them.
+  /// Orders ids by feature and then by sample, as lookups need them. A bag that is that of the
+  /// sample before, as candidates of one user have it, is left out.
   void gather(const Samples& samples, int64_t first, int64_t count);
+  /// Copies what was pooled of each bag to all samples that have it.
+  void spread(const MatrixView<float>& e) const;
 
   Device& device_;
   Ops& ops_;
@@ -58,9 +61,15 @@ class Tables {
   std::vector<Feature> features_;
   int64_t width_ = 0;
   Array<float> e_;
-  std::vector<int64_t> ids_, offsets_;  // offsets [inputs, count + 1]
-  std::vector<float> scales_;           // [inputs, count]
+  struct Bags {
+    int64_t count = 0;               // those that were not left out
+    size_t offsets = 0, scales = 0;  // where theirs begin
+  };
+  std::vector<int64_t> ids_, offsets_;  // offsets [inputs, bags + 1]
+  std::vector<float> scales_;           // [inputs, bags]
   std::vector<float> weights_;          // of ids_, if a feature has some
+  std::vector<Bags> bags_;              // [inputs]
+  std::vector<int64_t> bag_of_;         // [inputs, count]: the bag of a sample
   std::vector<BagGroup> groups_, max_groups_;
   std::vector<Int8Bags> int8_groups_;
 };

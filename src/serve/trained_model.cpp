@@ -4,7 +4,6 @@
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/error.h"
-#include "dlrm/core/hash.h"
 #include "dlrm/train/checkpoint.h"
 #include "dlrm/train/model.h"
 
@@ -114,7 +113,6 @@ TrainedModel::TrainedModel(const std::string& checkpoint, const LoadOptions& opt
       const std::string where = checkpoint + "/index.h5: /preprocessing";
       records_ =
           std::make_unique<RecordInputs>(parse_preprocessing(preprocessing, where), inputs_, where);
-      inputs_.preprocessing = hash_bytes(preprocessing.data(), preprocessing.size());
     } catch (const Error& error) {
       no_records_ = error.what();
     }
@@ -127,6 +125,19 @@ TrainedModel::~TrainedModel() = default;
 const RecordInputs& TrainedModel::records() const {
   if (!records_) throw usage_error("{}", no_records_);
   return *records_;
+}
+
+bool TrainedModel::replaces(const TrainedModel& other) const {
+  Inputs known = other.inputs();
+  if (takes_records() != other.takes_records() || inputs_.features.size() != known.features.size())
+    return false;
+  if (takes_records()) {
+    if (!extends(records_->preprocessing(), other.records_->preprocessing())) return false;
+    for (size_t f = 0; f < known.features.size(); ++f) {
+      known.features[f].rows = std::max(known.features[f].rows, inputs_.features[f].rows);
+    }
+  }
+  return inputs_ == known;
 }
 
 int64_t TrainedModel::table_bytes() const { return impl_->table_bytes(); }

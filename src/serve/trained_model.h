@@ -33,8 +33,12 @@ class TrainedModel {
   ~TrainedModel();
 
   const Inputs& inputs() const { return inputs_; }
+  bool takes_records() const { return records_ != nullptr; }
   /// A usage_error says why if records cannot be predicted.
   const RecordInputs& records() const;
+  /// Whether what is a request to the other model is one to this model too, and means the same. A
+  /// preprocessing may have grown, and the tables with it.
+  bool replaces(const TrainedModel& other) const;
   const std::string& checkpoint() const { return checkpoint_; }
   int64_t step() const { return step_; }  ///< steps that the model was trained for
   int64_t table_bytes() const;            ///< memory of all tables, mapped ones apart

@@ -148,6 +148,29 @@ TEST(Preprocessing, DamageIsAnErrorThatNamesItsPlace) {
   }
 }
 
+TEST(Preprocessing, AnotherExtendsItIfItsDictionariesGrew) {
+  const auto with = [](std::vector<std::pair<std::string, std::string>> changes) {
+    std::string text = plain();
+    for (const auto& [from, to] : changes) text.replace(text.find(from), from.size(), to);
+    return parse_preprocessing(gzip_bytes(text), "x.h5");
+  };
+  const Preprocessing known = with({});
+  const std::string lengths = bytes_of<uint32_t>({1, 2, 0}) + "a12";
+  const std::string count = "\"count\": 3", four = "\"count\": 4";
+  EXPECT_TRUE(extends(with({}), known));
+  const Preprocessing grown =
+      with({{count, four}, {lengths, bytes_of<uint32_t>({1, 2, 0, 1}) + "a12b"}});
+  EXPECT_TRUE(extends(grown, known));
+  EXPECT_FALSE(extends(known, grown));
+  EXPECT_FALSE(extends(with({{lengths, bytes_of<uint32_t>({2, 1, 0}) + "12a"}}), known));
+  EXPECT_FALSE(
+      extends(with({{count, four}, {lengths, bytes_of<uint32_t>({1, 1, 2, 0}) + "ba12"}}), known));
+  EXPECT_FALSE(extends(with({{"\"rows\": 97", "\"rows\": 98"}}), known));
+  EXPECT_FALSE(extends(with({{"\"mean\": 10.0", "\"mean\": 10.5"}}), known));
+  EXPECT_FALSE(extends(with({{"\"NA\"", "\"N/A\""}}), known));
+  EXPECT_FALSE(extends(with({{"\"cap\": 2", "\"cap\": 3"}}), known));
+}
+
 TEST(Preprocessing, NonsenseWithinIsAnError) {
   const auto error_with = [](const std::string& from, const std::string& to) {
     std::string text = plain();

@@ -1,22 +1,20 @@
 """Records that dlrm-infer encodes get the numbers and ids that the import gave them: records of drawn schemas and
 values, as CSV and as JSON lines. Usage: records_programs_test.py DLRM_DATA DLRM_TRAIN DLRM_INFER"""
-import contextlib
 import json
 import os
 import random
+import select
 import shutil
-import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
+import time
 
 import h5py
 import numpy as np
 
-from import_fixture import ROOT, Importing, main
+from import_fixture import main
+from serving_fixture import Serving, take_programs
 
-DATA = TRAIN = INFER = ""
 ROUNDS = 6
 RECORDS = 150
 
@@ -83,39 +81,7 @@ def quoted(text):
     return '"' + text.replace('"', '""') + '"' if text == "" or any(c in text for c in ',"\n') else text
 
 
-class Records(Importing):
-    def run_program(self, *command):
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, env={
-            "OMP_NUM_THREADS": "1", **os.environ, "DLRM_PYTHON": sys.executable})
-        self.assertEqual(done.returncode, 0, done.stderr)
-
-    def trained(self, schema, data):
-        """Imports the data, and trains a model for a step."""
-        self.write("schema.yaml", schema)
-        self.run_program(DATA, "import", "schema.yaml", data, "--output", "train.h5", "--write-config", "model.yaml")
-        self.run_program(TRAIN, "model.yaml", "--set", "train.steps=1", "--set", "train.global_batch_size=32", "--set",
-                         "checkpoint.directory=ckpt")
-
-    @contextlib.contextmanager
-    def server(self):
-        served = subprocess.Popen([INFER, "ckpt", "--port", "0"], cwd=self.folder, stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL, text=True)
-        try:
-            yield served.stdout.readline().split()[-1]
-        finally:
-            served.send_signal(signal.SIGTERM)
-            served.wait()
-            served.stdout.close()
-
-    def ask(self, url, body):
-        """Status and answer."""
-        try:
-            with urllib.request.urlopen(url, json.dumps(body).encode()) as reply:
-                return reply.status, json.load(reply)
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.load(error)
-
+class Records(Serving):
     def compare(self, samples):
         """The samples of an answer are those of the dataset, bit by bit."""
         with h5py.File(self.path("train.h5")) as data:
@@ -173,9 +139,9 @@ class Records(Importing):
         lines = "".join(f"{i % 2},{'abb'[i % 3]}é,{i % 2:x}f\n" for i in range(60))
         self.write("schema.yaml", "label: click\nsparse: [user, {column: code, values: hex}]\n")
         self.write("log.csv", "click,user,code\n" + lines)
-        self.run_program(DATA, "import", "schema.yaml", "log.csv", "--output", "data.h5", "--write-config", "model.yaml")
+        self.run_program(self.data, "import", "schema.yaml", "log.csv", "--output", "data.h5", "--write-config", "model.yaml")
         for feature, expected in (("user", {1: "aé", 2: "bé"}), ("code", {1: "f", 2: "1f"})):
-            self.run_program(TRAIN, "model.yaml", "--set", "train.steps=2", "--set", "train.global_batch_size=30", "--set",
+            self.run_program(self.train, "model.yaml", "--set", "train.steps=2", "--set", "train.global_batch_size=30", "--set",
                              "data.test=data.h5", "--set", f"eval.slice_by={feature}", "--set", f"output.directory={feature}", "--overwrite")
             with open(self.path(feature + "/summary.json"), encoding="utf-8") as file:
                 slices = json.load(file)["eval"]["by_id"]["slices"]
@@ -185,7 +151,7 @@ class Records(Importing):
         records = [{"click": 1, "age": age, "user": f"u{age}"} for age in range(20)]
         log = self.write("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
         self.trained("label: click\ndense: [age]\nsparse: [user]\n", log)
-        done = subprocess.run([INFER, "ckpt", "--records", log, "--keys", "user,none"], cwd=self.folder,
+        done = subprocess.run([self.infer, "ckpt", "--records", log, "--keys", "user,none"], cwd=self.folder,
                               capture_output=True, text=True)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([(answer["user"], answer["none"]) for answer in answers],
@@ -195,17 +161,17 @@ class Records(Importing):
         self.assertEqual([answer["probability"] for answer in answers], known["probabilities"])
         table = "user,more,age\n" + "".join(f'"{r["user"]}",,{r["age"]}\n' for r in records)
         for name, text in (("log.csv", table), ("log.tsv", table.replace(",", "\t").replace('"', ""))):
-            done = subprocess.run([INFER, "ckpt", "--records", self.write(name, text), "--keys", "user,more"],
+            done = subprocess.run([self.infer, "ckpt", "--records", self.write(name, text), "--keys", "user,more"],
                                   cwd=self.folder, capture_output=True, text=True)
             self.assertEqual([json.loads(line) for line in done.stdout.splitlines()],
                              [{"user": answer["user"], "more": "", "probability": answer["probability"]}
                               for answer in answers])
-        done = subprocess.run([INFER, "ckpt", "--records", "-", "--format", "csv"], cwd=self.folder, capture_output=True,
+        done = subprocess.run([self.infer, "ckpt", "--records", "-", "--format", "csv"], cwd=self.folder, capture_output=True,
                               input="user,old\nu1,2\n", text=True)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("error: line 1: there is no column age; there are user, old\n", done.stderr)
         lines = '{"age": 1}\n{"age": "x", "user": "u3"}\nno\n{"age": 2}\n'
-        done = subprocess.run([INFER, "ckpt", "--records", "-", "--keys", "user"], cwd=self.folder, input=lines,
+        done = subprocess.run([self.infer, "ckpt", "--records", "-", "--keys", "user"], cwd=self.folder, input=lines,
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
@@ -213,16 +179,41 @@ class Records(Importing):
                          [None, "age: 'x' is not a number", "not JSON: error at byte 2", None])
         self.assertEqual(answers[1]["user"], "u3")
 
+    def test_a_header_may_arrive_before_the_first_line(self):
+        self.trained("label: click\ndense: [age]\nsparse: [user]\n", self.write("log.csv", "click,age,user\n1,3,a\n0,4,b\n"))
+        with self.server() as url:
+            _, known = self.ask(url + "/predict", {"records": [{"age": 3, "user": "a"}, {"age": 4, "user": "x"}]})
+        reading, writing = os.pipe()
+        with subprocess.Popen([self.infer, "ckpt", "--records", "-", "--format", "csv"], cwd=self.folder, stdin=reading,
+                              stdout=subprocess.PIPE, text=True) as asked, open(writing, "wb", buffering=0) as lines:
+            for line, expected in ((b"user,age\n", None), (b"a,3\n", 0), (b"x,4\n", 1)):
+                lines.write(line)
+                self.wait_until_read(reading)
+                if expected is not None:
+                    answer = json.loads(asked.stdout.readline())
+                    self.assertAlmostEqual(answer["probability"], known["probabilities"][expected], delta=1e-6)
+            os.close(reading)
+            lines.close()
+            self.assertEqual((asked.stdout.read(), asked.wait()), ("", 0))
+
+    def wait_until_read(self, pipe):
+        """Until nothing is left in a pipe, at most for a minute."""
+        for _ in range(6000):
+            if not select.select([pipe], [], [], 0)[0]:
+                return
+            time.sleep(0.01)
+        self.fail("the program reads nothing")
+
     def test_a_model_of_ids_says_so(self):
         self.write("ids.yaml", "model: {dense_features: 1, bottom_mlp: [4], top_mlp: [1], embedding_dim: 4, tables: "
                    "[{name: a, rows: 9}]}\ndata: {source: synthetic}\ntrain: {steps: 1, global_batch_size: 8}\n"
                    "checkpoint: {directory: ckpt, every_steps: 1}\n")
-        self.run_program(TRAIN, "ids.yaml")
+        self.run_program(self.train, "ids.yaml")
         with self.server() as url:
             status, answer = self.ask(url + "/predict", {"records": [{"a": 1}]})
         self.assertEqual((status, answer), (400, {
             "error": "the model takes ids: its training data was not written by dlrm-data import"}))
-        done = subprocess.run([INFER, "ckpt", "--records", "-"], cwd=self.folder, input="{}\n", capture_output=True, text=True)
+        done = subprocess.run([self.infer, "ckpt", "--records", "-"], cwd=self.folder, input="{}\n", capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
 
     def test_wrong_records_name_record_and_field(self):
@@ -248,6 +239,5 @@ class Records(Importing):
 
 
 if __name__ == "__main__":
-    DATA, TRAIN, INFER = (os.path.abspath(path) for path in sys.argv[1:4])
-    del sys.argv[1:4]
+    take_programs()
     main()

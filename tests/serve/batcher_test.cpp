@@ -136,6 +136,25 @@ TEST_F(Batching, AnErrorIsTheAnswerToEachRequestOfItsBatch) {
   EXPECT_TRUE(counted("batches_total 1"));
 }
 
+TEST_F(Batching, ARequestIsPredictedByTheModelThatItWasMadeFor) {
+  const std::string other = folder_.path("other");
+  const Evaluated later = save_model(odd_model(), other, 6);
+  const auto newer = std::make_shared<TrainedModel>(folder_of(other, 6), LoadOptions{});
+  std::vector<float> answers[2];
+  const auto into = [&](std::vector<float>& answer) {
+    return [&](std::vector<float> p, const std::exception_ptr&) { answer = std::move(p); };
+  };
+  {
+    Batcher batcher(model_, 8, seconds(100), counters_);
+    batcher.predict(model_, part(evaluated_.samples, 0, 1), into(answers[0]));
+    batcher.use(newer);
+    batcher.predict(newer, part(evaluated_.samples, 0, 1), into(answers[1]));
+  }
+  EXPECT_GT(std::abs(later.probabilities[0] - evaluated_.probabilities[0]), 1e-5);
+  EXPECT_NEAR(answers[0].at(0), evaluated_.probabilities[0], 1e-6);
+  EXPECT_NEAR(answers[1].at(0), later.probabilities[0], 1e-6);
+}
+
 TEST_F(Batching, AnotherModelIsUsedFromTheNextBatchOn) {
   const std::string other = folder_.path("other");
   const Evaluated later = save_model(odd_model(), other, 6);

@@ -46,6 +46,15 @@ TEST(RequestReader, RequestsOfOnePacketAreCutApart) {
   }
 }
 
+TEST(RequestReader, AChunksHeaderThatArrivesInPartsCountsOnce) {
+  const std::string fields = "Transfer-Encoding: chunked\r\n";
+  const std::string open = post(fields, "99;a=\"" + std::string(40, 'x') + "\r\nyyyyyyyyyy");
+  for (const size_t part : {1UL, 1000UL}) {
+    EXPECT_EQ(cut(open, part), "...");
+    EXPECT_EQ(cut(open + "\"\r\n", part), "400");
+  }
+}
+
 TEST(RequestReader, ABodyBelongsToItsRequestWhateverTheMethod) {
   EXPECT_EQ(cut("GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(kGet.size()) +
                 "\r\n\r\n" + kGet + kGet),

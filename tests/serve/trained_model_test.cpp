@@ -138,6 +138,64 @@ TEST_P(EveryModel, PredictsWhatTheTrainerPredictsWithEveryTypeOfTables) {
   }
 }
 
+/// Three samples in turn have the bags of one, four times as long, but for each third feature. A
+/// weight of each fifth sample is another.
+Samples with_shared_bags(const Samples& all, size_t features) {
+  Samples samples = all;
+  samples.ids.clear();
+  samples.weights.clear();
+  samples.offsets.assign(1, 0);
+  for (size_t s = 0; s < static_cast<size_t>(all.size); ++s) {
+    for (size_t f = 0; f < features; ++f) {
+      const int64_t* const bag = all.offsets.data() + (f % 3 == 2 ? s : s / 3) * features + f;
+      for (int64_t k = 4 * bag[0]; k < 4 * bag[1]; ++k) {
+        const int64_t from = bag[0] + k % (bag[1] - bag[0]);
+        samples.ids.push_back(all.ids[static_cast<size_t>(from)]);
+        if (all.weights.empty()) continue;
+        samples.weights.push_back(all.weights[static_cast<size_t>(from)]);
+        if (s % 5 == 0 && k + 1 == 4 * bag[1]) samples.weights.back() *= -1;
+      }
+      samples.offsets.push_back(static_cast<int64_t>(samples.ids.size()));
+    }
+  }
+  return samples;
+}
+
+Samples one_of(const Samples& all, int64_t s, int64_t features) {
+  Samples one;
+  one.size = 1;
+  const int64_t dense = std::ssize(all.dense) / all.size;
+  one.dense.assign(all.dense.begin() + s * dense, all.dense.begin() + (s + 1) * dense);
+  const int64_t* const bags = all.offsets.data() + s * features;
+  one.ids.assign(all.ids.begin() + bags[0], all.ids.begin() + bags[features]);
+  if (!all.weights.empty()) {
+    one.weights.assign(all.weights.begin() + bags[0], all.weights.begin() + bags[features]);
+  }
+  for (int64_t f = 1; f <= features; ++f) one.offsets.push_back(bags[f] - bags[0]);
+  return one;
+}
+
+TEST_P(EveryModel, PredictsSamplesThatShareBagsAsEachAlone) {
+  const TemporaryFolder folder;
+  RunConfig config = odd_model();
+  GetParam().change(config);
+  const Evaluated evaluated = save_model(config, folder.path());
+  for (const TableType type : {TableType::kAsTrained, TableType::kInt8}) {
+    LoadOptions options;
+    options.tables = type;
+    options.batch_size = 7;
+    TrainedModel model(folder_of(folder.path()), options);
+    const size_t features = model.inputs().features.size();
+    const Samples samples = with_shared_bags(evaluated.samples, features);
+    std::vector<float> alone;
+    for (int64_t s = 0; s < samples.size; ++s) {
+      const auto p = predictions(model, one_of(samples, s, static_cast<int64_t>(features)));
+      alone.insert(alone.end(), p.begin(), p.end());
+    }
+    EXPECT_LE(largest_difference(predictions(model, samples), alone), 1e-6);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Variants, EveryModel, ::testing::ValuesIn(kVariants),
                          [](const auto& info) { return std::string(info.param.name); });
 

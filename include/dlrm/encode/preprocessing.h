@@ -23,6 +23,7 @@ struct Preprocessing {
     bool log = false;
     std::optional<double> mean;  ///< if the column is standardised
     double deviation = 1;
+    bool operator==(const Dense&) const = default;
   };
   enum class Values : uint8_t { kText, kInteger, kHex };
   enum class Encoding : uint8_t { kDictionary, kHash, kIntegers };
@@ -30,6 +31,7 @@ struct Preprocessing {
     std::optional<std::string> separator;  ///< of the items of a text
     int64_t cap = std::numeric_limits<int64_t>::max();
     bool keeps_last = false;
+    bool operator==(const List&) const = default;
   };
   struct Sparse {
     std::string feature, column;
@@ -40,6 +42,7 @@ struct Preprocessing {
     std::optional<int64_t> fill_integer;  ///< of integer values
     std::optional<List> list;
     size_t dictionary = 0;  ///< in `dictionaries`
+    bool operator==(const Sparse&) const = default;
   };
   /// Value k has the id k + 1. 0 stands for values that are not there.
   struct Dictionary {
@@ -57,6 +60,10 @@ struct Preprocessing {
 
 /// Reads the bytes that datasets and checkpoints carry. A usage_error begins with `where`.
 Preprocessing parse_preprocessing(std::string_view bytes, const std::string& where);
+
+/// Whether `newer` makes the same of every record that `older` knows all values of: they differ at
+/// most by values that were appended to dictionaries.
+bool extends(const Preprocessing& newer, const Preprocessing& older);
 
 /// The values of a feature's dictionary that have these ids, as texts. None for ids without one,
 /// and for features without a dictionary. Dictionaries of others are passed over.
