@@ -1,5 +1,5 @@
-// The encoding of columns for the import's Python (dlrm/importing/encoder.py). No exception leaves a
-// function: those that return a pointer return null instead.
+// The encoding of columns for the import's Python (dlrm/importing/encoder.py). No exception leaves
+// a function: those that return a pointer return null instead.
 #include <algorithm>
 #include <cstring>
 #include <memory>

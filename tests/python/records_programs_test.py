@@ -131,7 +131,7 @@ class Records(Serving):
 
     def test_exports_carry_the_preprocessing(self):
         self.trained("label: click\ndense: [age]\nsparse: [user]\n", self.write("log.csv", "click,age,user\n1,3,a\n0,4,b\n"))
-        self.run_program(DATA, "export", "ckpt", "--to", "npz", "model.npz")
+        self.run_program(self.data, "export", "ckpt", "--to", "npz", "model.npz")
         with h5py.File(self.path("train.h5")) as data, open(self.path("model.preprocessing.gz"), "rb") as export:
             self.assertEqual(export.read(), data["preprocessing"][:].tobytes())
 
