@@ -4,7 +4,6 @@
 
 #include "dlrm/plan/traffic.h"
 
-#include "plan/exchange.h"
 #include "plan/simulate/dense_passes.h"
 #include "plan/simulate/predict.h"
 #include "plan/simulate/step_work.h"

@@ -7,7 +7,6 @@
 #include "dlrm/plan/traffic.h"
 
 #include "division.h"
-#include "exchange.h"
 #include "memory.h"
 #include "numbers.h"
 
@@ -42,28 +41,27 @@ double heaviest_rank(const RunConfig& config, const Plan& plan, const CostModel&
 }
 
 LeastMemory least_memory(const RunConfig& config, int world) {
-  const int64_t local = config.train.global_batch_size / world;
+  const int64_t batch = config.train.global_batch_size, local = batch / world;
   LeastMemory least;
-  least.common = least_common_bytes(config, local);
+  least.common = least_common_memory(config, local).total();
   // Without padding, which depends on the cut. Row-wise state is at least a float of each row.
-  const double states = traits_of(config.train.sparse_optimizer.type).state_count();
+  const OptimizerTraits& traits = traits_of(config.train.sparse_optimizer.type);
+  const double states = traits.state_count();
   const ModelTypes types = model_types(config);
-  const bool rowwise = traits_of(config.train.sparse_optimizer.type).rowwise();
   for (const TableConfig& table : config.model.tables) {
     if (config.memory.tier_of(table.name) == MemoryTier::kCached) continue;
     const auto rows = real(table.rows), dim = real(table.dim);
     const double held =
-        rows * (dim * real(size_of(table.dtype)) + 4.0 * states * (rowwise ? 1.0 : dim));
+        rows * (dim * real(size_of(table.dtype)) + 4.0 * states * (traits.rowwise() ? 1.0 : dim));
+    // Vectors of an odd width may be longer.
+    const Shard whole{0, {0, table.rows}, {0, table.dim / 2 * 2}};
     const double vectors =
-        pools_locally(table, table.rows, world) ? 0 : real(table.features.size()) * dim;
-    const WireConfig sent = vector_types(config, table, table.rows, 2, types.gradient);
-    const double buffers =
-        vectors * (real(config.train.global_batch_size) * owned_float_bytes(sent) +
-                   real(local) * world * message_float_bytes(sent));
+        world > 1 ? owner_exchange_bytes(config, table, whole, world, types.gradient) +
+                        world * message_bytes(config, table, whole, local, types.gradient)
+                  : 0;
     const double copies = world * (held + replicated_gradient_bytes(config, table, world));
-    least.tables += std::min(held + buffers, copies) + routed_bytes(config, table, table.rows,
-                                                                    config.train.global_batch_size,
-                                                                    world, types.key_bytes);
+    least.tables += std::min(held + vectors, copies) +
+                    routed_bytes(config, table, table.rows, batch, world, types.key_bytes);
   }
   return least;
 }

@@ -5,7 +5,6 @@
 
 #include "dlrm/plan/traffic.h"
 
-#include "exchange.h"
 #include "memory.h"
 #include "numbers.h"
 #include "shards.h"

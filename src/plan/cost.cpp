@@ -7,7 +7,6 @@
 #include "dlrm/plan/node_sums.h"
 #include "dlrm/plan/traffic.h"
 
-#include "exchange.h"
 #include "memory.h"
 #include "numbers.h"
 
@@ -72,9 +71,18 @@ double CostModel::bytes(const TableConfig& table, int64_t rows, int64_t width) c
   Part& known = part(table, rows, width);
   if (known.bytes < 0) {
     const auto held = held_.find(table.name);
-    known.bytes = shard_owner_bytes(config_, table, largest_part(rows, known.cut.rows),
-                                    largest_part(width, known.cut.columns), world_,
-                                    held == held_.end() ? nullptr : &held->second, types_);
+    const bool cached = held != held_.end();
+    const Range own_rows{0, largest_part(rows, known.cut.rows)};
+    const Range columns{0, largest_part(width, known.cut.columns)};
+    const MemoryTier tier = cached ? MemoryTier::kCached : MemoryTier::kDevice;
+    const bool exchanges = world_ > 1 || own_rows.size() < table.rows;
+    known.bytes =
+        shard_memory(config_, table, {0, own_rows, columns, 0, tier}, world_, exchanges, types_)
+            .total();
+    if (cached) {
+      known.bytes +=
+          cached_shard_bytes(config_, table, own_rows.size(), columns.size(), held->second);
+    }
   }
   return known.bytes;
 }

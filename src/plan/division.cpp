@@ -114,20 +114,16 @@ TableDivisions::TableDivisions(const RunConfig& config, const CostModel& cost)
     : config_(config), cost_(cost) {}
 
 void TableDivisions::add(const TableConfig& table, MayBe may_be) {
-  const auto same = [&](const auto& known) {
-    const Shape& shape = shapes_[known.second];
+  auto known = std::ranges::find_if(shapes_, [&](const Shape& shape) {
     return shape.may_be == may_be && same_shape(*shape.table, table) &&
            config_.memory.tier_of(shape.table->name) == config_.memory.tier_of(table.name);
-  };
-  const std::pair size(table.rows, table.dim);
-  const auto [first, last] = by_size_.equal_range(size);
-  auto known = std::find_if(first, last, same);
-  if (known == last) {
-    known = by_size_.emplace(size, shapes_.size());
+  });
+  if (known == shapes_.end()) {
     shapes_.push_back({&table, may_be, Divisions(table, cost_, may_be)});
+    known = shapes_.end() - 1;
   }
-  ++shapes_[known->second].count;
-  shape_of_.push_back(known->second);
+  ++known->count;
+  shape_of_.push_back(static_cast<size_t>(known - shapes_.begin()));
 }
 
 std::vector<Division> TableDivisions::cheapest(double seconds, double bytes) const {

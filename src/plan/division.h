@@ -1,8 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "cost.h"
@@ -74,8 +72,7 @@ class TableDivisions {
   const RunConfig& config_;
   const CostModel& cost_;
   std::vector<Shape> shapes_;
-  std::multimap<std::pair<int64_t, int64_t>, size_t> by_size_;  ///< shapes, by rows and columns
-  std::vector<size_t> shape_of_;                                ///< of each table
+  std::vector<size_t> shape_of_;  ///< of each table
 };
 
 }  // namespace dlrm

@@ -37,50 +37,31 @@ std::vector<Strategy> strategies_of(const RunConfig& config) {
   return strategies;
 }
 
-/// All memory that a rank needs for a replica.
-double replica_memory(const RunConfig& config, const TableConfig& table, int world,
-                      const ModelTypes& types) {
-  const int64_t local = largest_part(config.train.global_batch_size, world);
-  return held_bytes(config, table, table.rows, table.dim) +
-         replicated_gradient_bytes(config, table, world) +
-         max_gradient_bytes(table, table.dim, local) +
-         routed_bytes(config, table, table.rows, local, 1, types.key_bytes);
-}
-
-/// The seconds of all ranks together for a table of a fixed strategy.
-double fixed_seconds(const TableConfig& table, const CostModel& cost, Strategy strategy) {
-  if (strategy == Strategy::kDataParallel) return cost.replica(table) * cost.world();
-  double seconds = 0;
-  for (const Shard& shard : cut_table(table, 0, cut_of(strategy, table, cost.world()))) {
-    seconds += cost.shard(table, shard.rows.size(), shard.columns.size());
-  }
-  return seconds;
-}
-
 /// Makes auto tables data-parallel, the smallest first, if copies cost less than any cut whose
 /// parts are no more than the least that the heaviest rank can cost. Together they have `room`.
-void choose_replicas(const RunConfig& config, const CostModel& cost, double room,
+/// `placed`: seconds of parts that are placed already.
+void choose_replicas(const RunConfig& config, const CostModel& cost, double placed, double room,
                      std::vector<Strategy>& strategies) {
   if (cost.world() == 1) return;
   TableDivisions divisions(config, cost);
   std::vector<size_t> open;
-  double fixed = 0;
   for (size_t t = 0; t < strategies.size(); ++t) {
     const TableConfig& table = config.model.tables[t];
-    if (strategies[t] == Strategy::kAuto) {
-      divisions.add(table, MayBe::kCutOrCopied);
-      open.push_back(t);
-    } else {
-      fixed += fixed_seconds(table, cost, strategies[t]);
-    }
+    if (strategies[t] == Strategy::kDataParallel) placed += cost.replica(table) * cost.world();
+    if (strategies[t] != Strategy::kAuto && strategies[t] != Strategy::kTable) continue;
+    const bool whole = strategies[t] == Strategy::kTable;
+    divisions.add(table, whole ? MayBe::kWhole : MayBe::kCutOrCopied);
+    open.push_back(t);
   }
-  const std::vector<Division> cheapest = divisions.cheapest(divisions.least_heaviest(fixed) * 1.01);
+  const std::vector<Division> cheapest =
+      divisions.cheapest(divisions.least_heaviest(placed) * 1.01);
   std::vector<std::pair<double, size_t>> candidates;
   const ModelTypes types = model_types(config);
   for (size_t i = 0; i < open.size(); ++i) {
     if (!cheapest[i].replicated) continue;
     candidates.emplace_back(
-        replica_memory(config, config.model.tables[open[i]], cost.world(), types), open[i]);
+        replica_memory(config, config.model.tables[open[i]], cost.world(), false, types).total(),
+        open[i]);
   }
   std::sort(candidates.begin(), candidates.end());
   for (const auto& [bytes, t] : candidates) {
@@ -104,11 +85,10 @@ bool has_fixed_cut(Strategy strategy) {
 /// fits, and the plan is made as if memory were unknown.
 double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
   if (whole_memory(options) <= 0) return 0;
-  double room = whole_memory(options) -
-                common_bytes(config, plan.world, config.train.global_batch_size / plan.world);
+  double room = whole_memory(options) - common_bytes(config, plan.world);
   const ModelTypes types = model_types(config);
   for (const int t : plan.data_parallel) {
-    room -= replica_memory(config, table_of(config, t), plan.world, types);
+    room -= replica_memory(config, table_of(config, t), plan.world, false, types).total();
   }
   return std::max(room, 0.0);
 }
@@ -160,13 +140,19 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
   const CostModel of_ranks(config, world, options);
   const CostModel cost = of_ranks.of_nodes(unit);
   std::vector<Strategy> strategies = strategies_of(config);
-  const double memory = options.rank_memory_bytes;
-  const LeastMemory least = least_memory(config, world);
-  choose_replicas(config, of_ranks,
-                  kReplicatedShare * (memory > 0 ? memory : least.common + least.tables / world),
-                  strategies);
   Plan plan;
   plan.world = world;
+  std::vector<Load> loads(static_cast<size_t>(cost.world()));
+  for (size_t t = 0; t < strategies.size(); ++t) {
+    if (!has_fixed_cut(strategies[t])) continue;
+    place_fixed(config, cost, static_cast<int>(t), strategies[t], loads, plan);
+  }
+  double seconds = 0;
+  for (const Load& load : loads) seconds += load.seconds;
+  const LeastMemory least = least_memory(config, world);
+  const double memory = options.rank_memory_bytes > 0 ? options.rank_memory_bytes
+                                                      : least.common + least.tables / world;
+  choose_replicas(config, of_ranks, seconds, kReplicatedShare * memory, strategies);
   std::vector<OpenTable> open;
   for (size_t t = 0; t < strategies.size(); ++t) {
     const auto table = static_cast<int>(t);
@@ -174,17 +160,9 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     if (strategies[t] == Strategy::kAuto) open.push_back({table, MayBe::kCut});
     if (strategies[t] == Strategy::kTable) open.push_back({table, MayBe::kWhole});
   }
-  std::vector<Load> loads(static_cast<size_t>(cost.world()));
-  for (size_t t = 0; t < strategies.size(); ++t) {
-    if (!has_fixed_cut(strategies[t])) continue;
-    place_fixed(config, cost, static_cast<int>(t), strategies[t], loads, plan);
-  }
-  const double common =
-      common_bytes(config, world, config.train.global_batch_size / world) - library_bytes(config);
-  const Placement placement(config, cost, loads, open, common, shard_room(config, plan, options));
-  for (const Shard& shard : parts_in_nodes(config, cost, placement.shards())) {
-    plan.shards.push_back(shard);
-  }
+  const std::vector<Shard> placed = place(config, cost, loads, open, common_bytes(config, world),
+                                          shard_room(config, plan, options));
+  for (const Shard& shard : parts_in_nodes(config, cost, placed)) plan.shards.push_back(shard);
   if (unit > 1) plan.ranks_per_node = unit;
   sort_plan(plan);
   return plan;

@@ -16,14 +16,7 @@ bool plans_for_gpu(const RunConfig& config);
 /// True if gradients of a data-parallel table are sent as pairs. On a GPU all rows are sent.
 bool travels_by_pairs(const RunConfig& config, const TableConfig& table, int world);
 
-/// Rows of a shard of `rows` x `width`: rows · table_stride elements.
-double row_bytes(const TableConfig& table, int64_t rows, int64_t width);
-
-/// The optimizer state of these rows in fp32, padded in the same way.
-double state_bytes(OptimizerRule rule, int64_t rows, int64_t width);
-
-/// Both, of rows that are not cached.
-double held_bytes(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width);
+// ---- Dense layers and samples
 
 /// Weights, gradients (4 bytes each), state, and bf16 copies (2) of the dense parameters.
 double dense_bytes(const RunConfig& config);
@@ -36,63 +29,23 @@ double activation_bytes(const RunConfig& config, int64_t local_batch);
 /// E and dE [b, W]. 0 if they are a part of the interaction's activations and gradients.
 double local_exchange_bytes(const RunConfig& config, int64_t local_batch);
 
-/// The fp32 sums of a table's partial vectors, which are rounded to E, if its rows are cut.
-double row_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t local_batch);
+/// Batches read ahead, and the batch in use. On a GPU dense features, labels and weights of the
+/// batches in flight, for those read ahead are on the host.
+double input_bytes(const RunConfig& config, int64_t local_batch);
 
-/// The vectors that the owner of these rows returns to a rank of `local_batch` samples, as buffers
-/// have room for: one for each bag of a feature, or a quarter more than the expected number of bags
-/// that have an id here.
-double vector_room(const RunConfig& config, const TableConfig& table, int64_t rows,
-                   int64_t local_batch);
-/// The same for all ranks together.
-double vector_room_of_all(const RunConfig& config, const TableConfig& table, int64_t rows,
-                          int world);
+/// What a rank of `local_batch` samples needs with any plan. On a GPU libraries take some.
+RankMemory least_common_memory(const RunConfig& config, int64_t local_batch);
 
-/// Memory of a float of a vector or of its gradient, which share a buffer: in the message, on the
-/// rank of the sample; and on the shard's owner, in fp32 or bf16, and again as sent if that is
-/// another type.
-double message_float_bytes(const WireConfig& wire);
-double owned_float_bytes(const WireConfig& wire);
+// ---- Tables
 
-/// Memory that a shard's owner needs for vectors, whose gradients arrive as `gradient`. On one rank
-/// vectors of whole tables need none.
-double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                            int64_t width, int world, DType gradient);
+/// Rows of a shard of `rows` x `width`: rows · table_stride elements.
+double row_bytes(const TableConfig& table, int64_t rows, int64_t width);
 
-/// The same if its node adds the partial vectors of so many shards: partial vectors in fp32, those
-/// of the columns that other ranks add, those of its own `part` of the columns from all ranks, and
-/// their sums. It returns vectors of its part alone.
-double summed_exchange_bytes(const RunConfig& config, const TableConfig& table, double width,
-                             double part, double shards, DType gradient);
+/// The optimizer state of these rows in fp32, padded in the same way.
+double state_bytes(OptimizerRule rule, int64_t rows, int64_t width);
 
-/// Gradients of a data-parallel table: the own pairs, those of every rank and their segments, or
-/// gradients by row and their flags, [rows, dim + 1] floats. None on one GPU.
-double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world);
-
-/// Gradients of the ids of features with max pooling, in fp32, for `samples` samples on `width`
-/// columns.
-double max_gradient_bytes(const TableConfig& table, int64_t width, int64_t samples);
-
-/// On a GPU, if devices exchange ids: the blocks of all ranks with a table's ids and the lengths of
-/// its bags, in the batches in flight.
-double gpu_message_bytes(const RunConfig& config, const TableConfig& table);
-
-/// On a GPU, of a row-wise rule on some of the columns: gradients by row, exchanged before the
-/// update. Of `ordered` rows also their orders.
-double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                            int64_t width, int world, bool ordered);
-
-/// The ids of `samples` samples of `sources` ranks in a table's `rows`, and their bags. Each of the
-/// batches in flight takes 16 bytes per id (as received and as used) and 8 per bag. All share 40
-/// per id: rows, bags and starts of segments, and the memory for sorting. Ids of features with max
-/// pooling take 8 more. With *fixed* routing ids
-/// of all rows count. With *exact* routing those of cut rows may be a quarter more.
-///
-/// On a GPU each batch takes 4 bytes per id as received, 8 as used, and 16 per offset. All share 24
-/// bytes of segments, the memory for sorting (keys and bags before, after and between), and the
-/// sums of long segments. `key_bytes` are those of ModelTypes.
-double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                    int64_t samples, int sources, double key_bytes);
+/// Both, of rows that are not cached.
+double held_bytes(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width);
 
 /// What follows from all tables of a model, which takes time for each of them.
 struct ModelTypes {
@@ -101,26 +54,58 @@ struct ModelTypes {
 };
 ModelTypes model_types(const RunConfig& config);
 
+/// What the owner of a shard needs for it. Rows that are cached are left out, and node sums. If not
+/// `exchanges`, bags are pooled in E.
+RankMemory shard_memory(const RunConfig& config, const TableConfig& table, const Shard& shard,
+                        int world, bool exchanges, const ModelTypes& types);
+
+/// What a rank needs for its copy of a data-parallel table.
+RankMemory replica_memory(const RunConfig& config, const TableConfig& table, int world,
+                          bool on_host, const ModelTypes& types);
+
+/// Memory of a shard's owner for vectors, whose gradients arrive as `gradient`.
+double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, const Shard& shard,
+                            int world, DType gradient);
+
+/// The same of a rank of `local_batch` samples, to which it returns them.
+double message_bytes(const RunConfig& config, const TableConfig& table, const Shard& shard,
+                     int64_t local_batch, DType gradient);
+
+/// That of the owner if its node adds the partial vectors of so many shards: partial vectors in
+/// fp32, those of the columns that other ranks add, those of its own `part` of the columns from all
+/// ranks, and their sums. It returns vectors of its part alone.
+double summed_exchange_bytes(const RunConfig& config, const TableConfig& table, double width,
+                             double part, double shards, DType gradient);
+
+/// The fp32 sums of a table's partial vectors, which are rounded to E, if its rows are cut.
+double row_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t local_batch);
+
+/// Gradients of a data-parallel table: the own pairs, those of every rank and their segments, or
+/// gradients by row and their flags, [rows, dim + 1] floats. None on one GPU.
+double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world);
+
+/// On a GPU, if devices exchange ids: the blocks of all ranks with a table's ids and the lengths of
+/// its bags, in the batches in flight.
+double gpu_message_bytes(const RunConfig& config, const TableConfig& table);
+
+/// The ids of `samples` samples of `sources` ranks in a table's `rows`, and their bags. Each of the
+/// batches in flight takes 16 bytes per id (as received and as used) and 8 per bag. All share 40
+/// per id: rows, bags and starts of segments, and the memory for sorting. Ids of features with max
+/// pooling take 8 more. With *fixed* routing ids of all rows count. With *exact* routing those of
+/// cut rows may be a quarter more.
+///
+/// On a GPU each batch takes 4 bytes per id as received, 8 as used, and 16 per offset. All share 24
+/// bytes of segments, the memory for sorting (keys and bags before, after and between), and the
+/// sums of long segments. `key_bytes` are those of ModelTypes.
+double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                    int64_t samples, int sources, double key_bytes);
+
 /// Lists of the samples whose bags the owner of these rows returns, on a rank of `local_batch`
 /// samples, in the batches in flight: 8 bytes per id, on a GPU per sample and feature.
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
                            int64_t local_batch);
 
-/// Batches read ahead, and the batch in use. On a GPU dense features, labels and weights of the
-/// batches in flight, for those read ahead are on the host.
-double input_bytes(const RunConfig& config, int64_t local_batch);
-
-/// On a GPU: memory that libraries take for any model.
-double library_bytes(const RunConfig& config);
-
-/// All memory that the owner of a shard needs for it. `held`: the part of a cached table that is in
-/// fast memory; null if the table is not cached.
-double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width, int world, const double* held, const ModelTypes& types);
-
-/// Memory of a rank of `local_batch` samples that does not depend on the plan.
-double least_common_bytes(const RunConfig& config, int64_t local_batch);
-/// The same with messages: all memory that it needs in addition to its shards, if no table is cut.
-double common_bytes(const RunConfig& config, int world, int64_t local_batch);
+/// About what every rank needs besides its shards, with the messages of whole tables.
+double common_bytes(const RunConfig& config, int world);
 
 }  // namespace dlrm

@@ -88,11 +88,6 @@ bool are_on_node(const RunConfig& config, int world, const PlanOptions& options)
   return !machine.empty() && world <= read_machine(machine).speed.ranks_per_node;
 }
 
-RoutedPlan routed(const Plan& plan, RoutingMode mode, const std::string& reason) {
-  const char* const name = mode == RoutingMode::kFixed ? "fixed" : "exact";
-  return {plan, mode, fmt::format("routing.mode: auto is {} ({})\n", name, reason)};
-}
-
 /// A plan and the config of its run, whose mode is not auto.
 struct Choice {
   RunConfig config;
@@ -100,21 +95,19 @@ struct Choice {
   bool fits = true;
   double step = 0;  ///< seconds
 
-  RoutingMode mode() const { return config.routing.mode; }
+  bool is_fixed() const { return config.routing.mode == RoutingMode::kFixed; }
 };
 
-/// The least step of the choices of a mode that fit. Infinite if none does.
-double least_step(const std::vector<Choice>& choices, RoutingMode mode) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const Choice& choice : choices) {
-    if (choice.fits && choice.mode() == mode) least = std::min(least, choice.step);
-  }
-  return least;
+RoutedPlan routed(const Choice& choice, const std::string& reason) {
+  return {choice.plan, choice.config.routing.mode,
+          fmt::format("routing.mode: auto is {} ({})\n", choice.is_fixed() ? "fixed" : "exact",
+                      reason)};
 }
 
-/// `simple`, or a choice that fits and whose step is shorter by more than a little.
-const Choice& best_of(const std::vector<Choice>& choices, const Choice& simple) {
-  const Choice* best = &simple;
+/// The first choice that fits, or a later one whose step is shorter by more than a little. The
+/// first one if none fits.
+const Choice& best_of(const std::vector<Choice>& choices) {
+  const Choice* best = &choices.front();
   for (const Choice& choice : choices) {
     const bool better = !best->fits || choice.step < (1 - kLittle) * best->step;
     if (choice.fits && better) best = &choice;
@@ -133,35 +126,36 @@ RoutedPlan make_routed_plan(const RunConfig& given, int world, const PlanOptions
     return {plan, RoutingMode::kExact};
   }
   const RunConfig fixed = with_mode(config, RoutingMode::kFixed);
-  std::vector<Choice> choices{{with_mode(config, RoutingMode::kExact), plan}};
   const bool on_node = are_on_node(config, world, options);
   const bool compares = on_node && world <= kMostCompared;
-  // Of *fixed* with either plan, the one made for it is taken if steps hardly differ.
+  std::vector<Choice> choices{{with_mode(config, RoutingMode::kExact), plan}};
   if (compares && !kept) choices.push_back({fixed, make_plan(fixed, world, options)});
   choices.push_back({fixed, plan});
   std::erase_if(choices, [](const Choice& choice) {
-    return choice.mode() == RoutingMode::kFixed &&
-           !devices_exchange_ids(choice.config, choice.plan);
+    return choice.is_fixed() && !devices_exchange_ids(choice.config, choice.plan);
   });
   if (choices.size() == 1) return {plan, RoutingMode::kExact};
+  double fixed_step = std::numeric_limits<double>::infinity();
   for (Choice& choice : choices) {
     choice.fits = fits_memory(choice.config, choice.plan, options);
     if (compares) choice.step = step_seconds(choice.config, choice.plan, options);
+    if (choice.is_fixed() && choice.fits) fixed_step = std::min(fixed_step, choice.step);
   }
+  const double exact_step = choices.front().step;
   const Choice& last = choices.back();
-  const bool suits =
+  const bool prefers_fixed =
       last.plan == plan && last.fits && sends_few_more(config.model.tables, plan, on_node);
+  if (prefers_fixed) std::ranges::reverse(choices);
   if (!compares) {
-    return suits ? routed(plan, RoutingMode::kFixed, "sends few bytes more")
-                 : routed(plan, RoutingMode::kExact, "fixed sends more, or does not fit");
+    return routed(choices.front(),
+                  prefers_fixed ? "sends few bytes more" : "fixed sends more, or does not fit");
   }
-  const Choice& best = best_of(choices, suits ? last : choices.front());
-  const double step = least_step(choices, RoutingMode::kFixed);
-  return routed(best.plan, best.mode(),
-                std::isinf(step) ? "fixed does not fit"
-                                 : fmt::format("{} steps: fixed {:.3f} ms, exact {:.3f} ms",
-                                               simulates_hosts(config) ? "simulated" : "estimated",
-                                               1e3 * step, 1e3 * choices.front().step));
+  return routed(best_of(choices),
+                std::isinf(fixed_step)
+                    ? "fixed does not fit"
+                    : fmt::format("{} steps: fixed {:.3f} ms, exact {:.3f} ms",
+                                  simulates_hosts(config) ? "simulated" : "estimated",
+                                  1e3 * fixed_step, 1e3 * exact_step));
 }
 
 }  // namespace dlrm

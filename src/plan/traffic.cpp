@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dlrm/wire/message_bytes.h"
+#include "dlrm/wire/returned_parts.h"
 #include "dlrm/wire/sample_code.h"
 
 #include "numbers.h"
@@ -50,14 +51,10 @@ double max_hotness_of(const TableConfig& table) {
   return sum;
 }
 
-double expected_unique_rows(double rows, double lookups) {
+double expected_unique_rows(int64_t rows, double lookups, double alpha) {
   if (rows <= 0 || lookups <= 0) return 0;
   // expm1 and log1p keep the digits that 1 - (1 - 1/rows)^lookups loses for large tables.
-  return -rows * std::expm1(lookups * std::log1p(-1.0 / rows));
-}
-
-double expected_unique_rows(int64_t rows, double lookups, double alpha) {
-  if (alpha == 0) return expected_unique_rows(real(rows), lookups);
+  if (alpha == 0) return -real(rows) * std::expm1(lookups * std::log1p(-1.0 / real(rows)));
   // The share of ids below a row: ((row + 1)^g − 1) / ((rows + 1)^g − 1), g = 1 − alpha.
   const double g = 1 - alpha;
   const auto area = [&](int64_t row) {
@@ -111,6 +108,28 @@ double id_bytes_per_sample(const TableConfig& table, Range rows) {
   return bytes;
 }
 
+DType vector_type(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width) {
+  const DType wire = config.train.wire.forward;
+  if (wire != DType::kFloat32 || config.compute_type() != DType::kBFloat16) return wire;
+  const bool divided =
+      std::any_of(table.features.begin(), table.features.end(),
+                  [](const FeatureConfig& feature) { return feature.pooling == Pooling::kMean; });
+  return owner_rounds(rows == table.rows, divided, width) ? DType::kBFloat16 : wire;
+}
+
+bool pools_locally(const std::vector<TableConfig>& tables, const Plan& plan) {
+  return plan.world == 1 && std::ranges::all_of(plan.shards, [&](const Shard& shard) {
+           return shard.rows.size() == tables[static_cast<size_t>(shard.table)].rows;
+         });
+}
+
+bool shares_ids(const Plan& plan, size_t i) {
+  if (i == 0) return false;
+  const Shard& a = plan.shards[i - 1];
+  const Shard& b = plan.shards[i];
+  return a.rank == b.rank && a.table == b.table && a.rows == b.rows;
+}
+
 double returned_share(RoutingMode mode, int64_t hotness, Range rows, int64_t table_rows) {
   if (mode == RoutingMode::kFixed || rows.size() == table_rows) return 1;
   const double share = share_of_bags(real(hotness), share_of(rows, table_rows));
@@ -132,11 +151,6 @@ double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows) 
 
 double pair_bytes(const TableConfig& table) { return 8.0 + 4.0 * real(table.dim); }
 
-double replicated_pair_bytes(const TableConfig& table, double local_batch, int world) {
-  const double unique = expected_unique_rows(real(table.rows), local_batch * hotness_of(table));
-  return (world - 1) * unique * pair_bytes(table);
-}
-
 double replicated_allreduce_bytes(const TableConfig& table, int world) {
   const double bytes = real(table.rows) * real(table.dim + 1) * 4.0;
   return 2.0 * (world - 1) / world * bytes;
@@ -144,7 +158,8 @@ double replicated_allreduce_bytes(const TableConfig& table, int world) {
 
 bool replicates_by_pairs(const TableConfig& table, int64_t global_batch, int world) {
   const double local = std::ceil(real(global_batch) / world);
-  return replicated_pair_bytes(table, local, world) < replicated_allreduce_bytes(table, world);
+  const double rows = expected_unique_rows(table.rows, local * hotness_of(table));
+  return (world - 1) * rows * pair_bytes(table) < replicated_allreduce_bytes(table, world);
 }
 
 }  // namespace dlrm

@@ -1,6 +1,4 @@
 // The bytes that each rank sends and receives, one by one.
-#include <cmath>
-
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/message_bytes.h"
 
@@ -124,10 +122,6 @@ TEST(Traffic, TheShareOfRowsDecidesAboutIdsAndVectors) {
 }
 
 TEST(Traffic, PairsAreOfTheLargestLocalBatch) {
-  const TableConfig t = table("t", 4, 3, {2});
-  const double unique = 4 * (1 - std::pow(0.75, 3 * 2));
-  EXPECT_NEAR(replicated_pair_bytes(t, 3, 4), 3 * unique * (8 + 12), 1e-9);
-  EXPECT_DOUBLE_EQ(replicated_allreduce_bytes(t, 4), 2 * 0.75 * 4 * 4 * 4);
   // 3 ranks: pairs of 1 or 2 samples take 80 or 120 bytes, an allreduce takes 96.
   for (const auto& [batch, pairs] : {std::pair{3, true}, {4, false}}) {
     EXPECT_EQ(replicates_by_pairs(table("u", 2, 8), batch, 3), pairs) << batch;

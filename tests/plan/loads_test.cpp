@@ -19,7 +19,7 @@ TEST(RowStride, StridesArePowersOfTwoUpTo64BytesThenMultiplesOf64) {
 
 TEST(ExpectedUniqueRows, AreThoseOfUniformIds) {
   EXPECT_DOUBLE_EQ(expected_unique_rows(10, 1), 1);
-  EXPECT_NEAR(expected_unique_rows(2e9, 1), 1, 1e-12);
+  EXPECT_NEAR(expected_unique_rows(2'000'000'000, 1), 1, 1e-12);
   EXPECT_DOUBLE_EQ(expected_unique_rows(2, 2), 1.5);
   EXPECT_EQ(expected_unique_rows(1, 0), 0);
   EXPECT_EQ(expected_unique_rows(100, 0), 0);

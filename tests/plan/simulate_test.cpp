@@ -351,7 +351,7 @@ TEST(StepWork, TheBusiestRankHasTheRowsThatAreLookedUp) {
   const size_t owner = work.ranks[0].shards > 0 ? 0 : 1;
   EXPECT_EQ(work.ranks[1 - owner].forward_bytes, 0);
   EXPECT_DOUBLE_EQ(work.ranks[owner].forward_bytes, 64 * 3 * 64 + 64 * 64);
-  const double unique = expected_unique_rows(1000.0, 64 * 3);
+  const double unique = expected_unique_rows(1000, 64 * 3);
   EXPECT_NEAR(work.ranks[owner].update_bytes, 64 * 3 * 64 + 2 * unique * (64 + 64) + 64 * 64, 1e-6);
 }
 

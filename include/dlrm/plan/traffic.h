@@ -18,12 +18,9 @@ double weighted_hotness_of(const TableConfig& table);
 /// The same of the features with max pooling.
 double max_hotness_of(const TableConfig& table);
 
-/// Distinct rows among `lookups` uniform ids: rows·(1 − (1 − 1/rows)^lookups).
-double expected_unique_rows(double rows, double lookups);
-
-/// Distinct rows among `lookups` ids that `data.synthetic.alpha` skews, within 1 %. Needs time
-/// log(rows).
-double expected_unique_rows(int64_t rows, double lookups, double alpha);
+/// Distinct rows among `lookups` ids: of uniform ones rows·(1 − (1 − 1/rows)^lookups). Those that
+/// `alpha` skews, as data.synthetic.alpha does, within 1 %. Needs time log(rows).
+double expected_unique_rows(int64_t rows, double lookups, double alpha = 0);
 
 /// `data.synthetic.alpha`, or 0 if the data is not synthetic.
 double skew_of_ids(const RunConfig& config);
@@ -41,6 +38,13 @@ int64_t id_bytes_of(const std::vector<TableConfig>& tables, const Plan& plan);
 double id_bytes_per_sample(const TableConfig& table, Range rows);
 
 // ---- Pooled vectors and their gradients
+
+/// True if shard `i` has the same rows as the preceding shard, and so receives the same ids.
+bool shares_ids(const Plan& plan, size_t i);
+
+/// The type in which pooled vectors of a shard are sent: that of train.wire. If this is fp32 and E
+/// is bf16, owners round vectors that are no sums of several ranks and are not divided.
+DType vector_type(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width);
 
 /// True if bags are pooled in E, so that no vectors are sent: on one rank, if no rows are cut.
 bool pools_locally(const std::vector<TableConfig>& tables, const Plan& plan);
@@ -64,9 +68,6 @@ constexpr DType pooled_as(DType wire) { return wire == DType::kFloat16 ? DType::
 
 /// Bytes of a row's number and its gradient.
 double pair_bytes(const TableConfig& table);
-
-/// One table's share of what a rank of `local_batch` samples sends as pairs of row and gradient.
-double replicated_pair_bytes(const TableConfig& table, double local_batch, int world);
 
 /// One table's share of a large allreduce of [rows, dim + 1] floats, of which the last is the mask
 /// of rows that have a gradient: 2·(N−1)/N of it.

@@ -3,6 +3,7 @@
 
 #include "dlrm/wire/gradient_buckets.h"
 
+#include "dense_layers.h"
 #include "numbers.h"
 #include "step_work.h"
 
@@ -13,29 +14,25 @@ ProductWork linear(int64_t inputs, int64_t outputs) {
   return {real(inputs), real(outputs), real(inputs * outputs + outputs)};
 }
 
-/// Dropout is a pass over the outputs of hidden layers, in both directions. A layer norm is
-/// another.
-std::vector<ProductWork> mlp(int64_t inputs, const std::vector<int64_t>& sizes, bool dropout,
-                             bool layer_norm) {
-  std::vector<ProductWork> products;
-  for (const int64_t outputs : sizes) {
-    ProductWork product = linear(inputs, outputs);
-    product.forward_passes = 2 * product.outputs;         // y = relu(y)
-    product.backward_passes = (3 + 1) * product.outputs;  // dy where y > 0, and its sums
-    const bool is_hidden = products.size() + 1 < sizes.size();
-    if (dropout && is_hidden) {
+/// Dropout and layer norms are more passes over the outputs of a layer.
+void add_products(const std::vector<DenseLayer>& layers, std::vector<ProductWork>& products) {
+  for (const DenseLayer& layer : layers) {
+    ProductWork product = linear(layer.inputs, layer.outputs);
+    if (layer.activated) {
+      product.forward_passes = 2 * product.outputs;         // y = relu(y)
+      product.backward_passes = (3 + 1) * product.outputs;  // dy where y > 0, and its sums
+    }
+    if (layer.dropout) {
       product.forward_passes += 2 * product.outputs;
       product.backward_passes += 2 * product.outputs;
     }
-    if (layer_norm && is_hidden) {
+    if (layer.norm) {
       product.parameters += 2 * product.outputs;
       product.forward_passes += 2 * product.outputs;
       product.backward_passes += 5 * product.outputs;
     }
     products.push_back(product);
-    inputs = outputs;
   }
-  return products;
 }
 
 /// X and E, per sample.
@@ -121,15 +118,10 @@ void add_linear_part(const ModelConfig& model, DenseWork& work) {
 
 /// Mixing reads the experts' outputs and writes an input for each tower. Backward reads and writes
 /// both.
-void add_experts(const ModelConfig& model, DenseWork& work) {
+void add_gates(const ModelConfig& model, DenseWork& work) {
   const ExpertsConfig& experts = model.experts;
   if (experts.count == 0) return;
-  const int64_t width = model.interaction_width(), gates = model.num_labels() * experts.count;
-  for (int64_t e = 0; e < experts.count; ++e) {
-    const std::vector<ProductWork> layers =
-        mlp(width, experts.layers, model.dropout.top > 0, model.layer_norm.top);
-    work.top.insert(work.top.end(), layers.begin(), layers.end());
-  }
+  const int64_t width = model.interaction_width(), gates = gate_outputs(model);
   ProductWork gate = {real(width), real(gates), real(width * gates)};
   gate.forward_passes = real((experts.count + model.num_labels()) * experts.layers.back());
   gate.backward_passes = 2 * gate.forward_passes;
@@ -159,16 +151,12 @@ DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   DenseWork work;
   work.labels = real(model.num_labels());
   work.element_bytes = config.train.precision == Precision::kBf16 ? 2 : 4;
-  work.bottom = mlp(model.dense_features, model.bottom_mlp, model.dropout.bottom > 0,
-                    model.layer_norm.bottom);
+  const DenseLayers layers = dense_layers(model);
+  add_products(layers.bottom, work.bottom);
   if (!work.bottom.empty()) work.bottom.front().input_gradient = false;
-  add_experts(model, work);
-  for (const Tower& tower : model.towers()) {
-    std::vector<ProductWork> layers =
-        mlp(model.tower_inputs(), tower.layers, model.dropout.top > 0, model.layer_norm.top);
-    layers.back().forward_passes = layers.back().backward_passes = 0;  // no activation
-    work.top.insert(work.top.end(), layers.begin(), layers.end());
-  }
+  add_products(layers.experts, work.top);
+  add_gates(model, work);
+  add_products(layers.towers, work.top);
   add_projections(model, work);
   const InteractionInputs inputs = model.interaction_inputs();
   std::visit([&](const auto& config_of_it) { add_interaction(config_of_it, inputs, work); },

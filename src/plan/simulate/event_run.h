@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <queue>
-#include <utility>
 #include <vector>
 
 #include "dlrm/core/view.h"
@@ -47,22 +46,22 @@ class EventRun {
     double begin = 0, end = 0;
     int waits = 0;  ///< tasks that it still waits for, then uses that have not ended
     int cause = -1;
+    std::vector<int> next;  ///< those that wait for it
   };
   struct User {
-    double end = 0;  ///< virtual
     int task = -1;
+    double left = 0;  ///< seconds, if there is enough
     double amount = 0;
   };
-  /// Its virtual time runs at the real rate, or if more is used than there is, more slowly.
   struct Resource {
     double capacity = 1;
-    double time = 0;     ///< virtual
-    double updated = 0;  ///< when `time` was computed
     std::vector<User> users;
+    double updated = 0;   ///< when what is left was computed
     int64_t version = 0;  ///< of the event that says when a user ends
 
-    double seconds_per_virtual_second() const;
-    const User& first_to_end() const;
+    double slowness() const;
+    double least_left() const;
+    void pass(double seconds);
   };
   struct Event {
     double time = 0;
@@ -76,12 +75,10 @@ class EventRun {
   };
 
   static size_t index(int number) { return static_cast<size_t>(number); }
-  void list_successors();
-  void push(double time, int task, int resource, int64_t version);
+  void link(int from, int to);
   void start(int task, double now, int cause);
   void use_resources(int task, double now);
   void finish(int task, double now);
-  void advance(Resource& resource, double now);
   void announce(int resource, double now);
   void end_users(int resource, double now);
   void start_successors(double now);
@@ -89,8 +86,6 @@ class EventRun {
   std::vector<Task> tasks_;
   std::vector<Resource> resources_;
   std::vector<int> last_of_lane_;
-  std::vector<std::pair<int, int>> edges_;         ///< from a task to one that waits for it
-  std::vector<int> successors_, first_successor_;  ///< the same by task
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<int> ended_;  ///< tasks whose successors were not told
   int64_t order_ = 0;

@@ -10,7 +10,6 @@
 #include "dlrm/wire/message_bytes.h"
 
 #include "cost.h"
-#include "exchange.h"
 #include "numbers.h"
 
 namespace dlrm {

@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <variant>
+
+#include "dense_layers.h"
+#include "memory.h"
+#include "numbers.h"
+
+namespace dlrm {
+namespace {
+
+constexpr double kPadding = 16;  // elements
+
+std::vector<DenseLayer> mlp_layers(int64_t inputs, const std::vector<int64_t>& sizes, bool dropout,
+                                   bool norm, bool ends_in_logits) {
+  std::vector<DenseLayer> layers;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool hidden = i + 1 < sizes.size();
+    layers.push_back(
+        {inputs, sizes[i], hidden || !ends_in_logits, hidden && dropout, hidden && norm});
+    inputs = sizes[i];
+  }
+  return layers;
+}
+
+void append(const std::vector<DenseLayer>& more, std::vector<DenseLayer>& layers) {
+  layers.insert(layers.end(), more.begin(), more.end());
+}
+
+/// Outputs of mixtures and gates, per sample.
+double mixture_outputs(const ModelConfig& model) {
+  if (model.experts.count == 0) return 0;
+  return real(model.num_labels() * model.experts.layers.back() + gate_outputs(model));
+}
+
+/// Padding of weight rows to 16 elements, in all arrays that dense_bytes counts for a parameter.
+double gpu_weight_padding(const ModelConfig& model, double bytes_a_parameter) {
+  const InteractionCost interaction = model.interaction_cost();
+  double rows = real(interaction.parameter_rows + gate_outputs(model));
+  double tensors =
+      real(interaction.tensors) + (model.linear ? 2 : 0) + (model.experts.count > 0 ? 2 : 0) + 1;
+  for (const DenseLayer& layer : dense_layers(model).all()) {
+    rows += real(layer.outputs);
+    tensors += layer.norm ? 4 : 2;
+  }
+  return kPadding * (rows + tensors) * bytes_a_parameter;
+}
+
+/// Padding of the rows of layers' outputs and gradients, and the masks of relu: one bit per output.
+double gpu_activation_extra(const ModelConfig& model, double element) {
+  double buffers = real(model.interaction_cost().tensors) + 8 +
+                   (model.experts.count > 0 ? 2.0 * real(model.num_labels()) + 4 : 0);
+  double masks = 0;
+  for (const DenseLayer& layer : dense_layers(model).all()) {
+    buffers += 2 + (layer.dropout ? 1 : 0) + (layer.norm ? 1 : 0);
+    masks += real(layer.outputs) / 8 + 16;
+  }
+  return kPadding * buffers * element + masks;
+}
+
+/// The fp32 copies of x [b, in], w [out, in] and y [b, out] of the products of dense layers.
+double widened_bytes(const ModelConfig& model, int64_t local_batch) {
+  std::vector<DenseLayer> products = dense_layers(model).all();
+  products.push_back({model.interaction_width(), gate_outputs(model)});
+  int64_t widest = 0, largest = model.interaction_cost().largest_matrix;
+  for (const DenseLayer& product : products) {
+    if (product.outputs == 0) continue;
+    widest = std::max({widest, product.inputs, product.outputs});
+    largest = std::max(largest, product.inputs * product.outputs);
+  }
+  const int64_t vectors = local_batch * widest;
+  return 4.0 * real(2 * vectors + std::max(vectors, largest));
+}
+
+}  // namespace
+
+std::vector<DenseLayer> DenseLayers::all() const {
+  std::vector<DenseLayer> layers = bottom;
+  append(experts, layers);
+  append(towers, layers);
+  return layers;
+}
+
+DenseLayers dense_layers(const ModelConfig& model) {
+  DenseLayers layers;
+  layers.bottom = mlp_layers(model.dense_features, model.bottom_mlp, model.dropout.bottom > 0,
+                             model.layer_norm.bottom, false);
+  const bool dropout = model.dropout.top > 0, norm = model.layer_norm.top;
+  for (int64_t e = 0; e < model.experts.count; ++e) {
+    append(mlp_layers(model.interaction_width(), model.experts.layers, dropout, norm, false),
+           layers.experts);
+  }
+  for (const Tower& tower : model.towers()) {
+    append(mlp_layers(model.tower_inputs(), tower.layers, dropout, norm, true), layers.towers);
+  }
+  return layers;
+}
+
+int64_t gate_outputs(const ModelConfig& model) { return model.num_labels() * model.experts.count; }
+
+double dense_bytes(const RunConfig& config) {
+  const double state = 4.0 * traits_of(config.train.dense_optimizer.type).state_count();
+  const double copies = config.train.precision == Precision::kBf16 ? 2 : 0;
+  const double a_parameter = 4.0 + 4.0 + state + copies;
+  const double bytes = real(config.model.dense_parameters()) * a_parameter;
+  return plans_for_gpu(config) ? bytes + gpu_weight_padding(config.model, a_parameter) : bytes;
+}
+
+double activation_bytes(const RunConfig& config, int64_t local_batch) {
+  const ModelConfig& model = config.model;
+  const bool keeps_inputs = needs_input(model.activation);
+  const double shared_logit = model.linear && !model.tasks.empty() ? 1 : 0;
+  double numbers =
+      2 * (real(model.dense_features + model.interaction_width() + model.interaction_cost().kept) +
+           mixture_outputs(model)) +
+      shared_logit;
+  double fp32_numbers = real(gate_outputs(model));
+  for (const DenseLayer& layer : dense_layers(model).all()) {
+    const int kept = 2 + (keeps_inputs && layer.activated ? 1 : 0) + (layer.dropout ? 1 : 0) +
+                     (layer.norm ? 1 : 0);
+    numbers += kept * real(layer.outputs);
+    fp32_numbers += layer.norm ? 2 : 0;  // its statistics
+  }
+  const bool bf16 = config.train.precision == Precision::kBf16;
+  const double element = bf16 ? 2 : 4;
+  double sample = numbers * element + 4 * fp32_numbers;
+  if (plans_for_gpu(config)) sample += gpu_activation_extra(model, element);
+  const double widened = bf16 && !plans_for_gpu(config) ? widened_bytes(model, local_batch) : 0;
+  return real(local_batch) * sample + widened;
+}
+
+double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
+  const bool in_place =
+      std::visit([](const auto& interaction) { return interaction.embeddings_in_place(); },
+                 config.model.interaction);
+  if (in_place && !config.model.linear) return 0;
+  return 2.0 * real(size_of(config.compute_type())) * real(local_batch) *
+         real(config.model.embedding_width());
+}
+
+}  // namespace dlrm
