@@ -4,7 +4,7 @@
 namespace dlrm {
 
 /// Keeps a file to one writer, until the destructor or the end of the process. A hidden file beside
-/// it has the lock. dlrm_dataset/files.py takes the same lock.
+/// it has the lock. dlrm/dataset/files.py takes the same lock.
 class FileLock {
  public:
   /// If another has the lock, a usage_error that names its process. Where no lock can be made, for
