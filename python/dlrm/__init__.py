@@ -4,6 +4,7 @@ are sharded over the ranks of a job, for models written in PyTorch.
 The names below need PyTorch and the binding, which is loaded when one of them is first used. The subpackages need neither.
 """
 import importlib
+import importlib.util
 import typing
 
 if typing.TYPE_CHECKING:
@@ -13,17 +14,14 @@ if typing.TYPE_CHECKING:
     from .session import init as init, rank as rank, size as size
 
 _MODULES = {"Dataset": "batches", "Error": "_dlrm", "ShardedEmbeddings": "embeddings", "init": "session",
-           "rank": "session", "size": "session"}
+            "rank": "session", "size": "session"}
 __all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> typing.Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
-    except ModuleNotFoundError as error:
-        if error.name != f"{__name__}._dlrm":
-            raise
+    if importlib.util.find_spec("._dlrm", __name__) is None:
         raise ImportError(f"dlrm.{name} needs the compiled part of the package: pip install . in the sources, or "
-                          "build/PRESET/package of a build on Python's path") from None
+                          "build/PRESET/package of a build on Python's path")
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)

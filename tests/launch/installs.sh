@@ -35,12 +35,12 @@ sources() {
 
 pip() {
   launch/install_deps.sh build pip
+  launch/build.sh cpu programs
   local environment
   environment=$(mktemp -d)
   python3 -m venv "$environment"
   "$environment/bin/pip" install "$@"
   "$environment/bin/python" -c 'import dlrm; print(dlrm.Error)'
-  launch/build.sh cpu programs
   (PATH=$environment/bin:$root/build/cpu/bin:$PATH try)
 }
 

@@ -89,6 +89,11 @@ class Endings(unittest.TestCase):
                                f"import {', '.join(modules)}"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_a_missing_binding_is_named(self):
+        done = subprocess.run([sys.executable, "-c", "import sys; sys.modules['dlrm._dlrm'] = None\nimport dlrm\ndlrm.Dataset"],
+                              capture_output=True, text=True, check=False)
+        self.assertRegex(done.stderr, r"ImportError: dlrm.Dataset needs the compiled part .*pip install")
+
     def test_a_missing_torch_is_named(self):
         try:
             import h5py, numpy, yaml  # noqa
