@@ -50,6 +50,7 @@ ELSEWHERE = {
     ("README.md", "launch/build.sh cuda"): "it needs CUDA, and most lines a GPU",
     ("docs/architecture.md", "include/"): "a list of folders",
     ("docs/config.md", "dlrm-train CONFIG --device cuda"): "end_to_end/plan_test.cpp, with other sizes",
+    ("docs/config.md", "dlrm-data import"): "parquet_programs_test.py, with PyArrow",
     ("docs/import.md", "dlrm-data import"): "import_programs_test.py, with PyArrow",
     ("docs/library.md", "launch/build.sh cpu programs"): "end_to_end/install_test.cpp",
     ("docs/library.md", "launch/install_deps.sh build pip torch"): "python/package_test.py, with PyTorch",
