@@ -96,6 +96,8 @@ CLI::Option* declare_http(CLI::App& app, Arguments& a) {
       "microseconds that a request waits for others, to be computed with them (100)", int64_t{0},
       int64_t{10000000});
   add("--max-body", a.max_body, "MiB of a request's body, at most (16)", 0.001, 4096.0);
+  add("--max-samples", a.http.max_samples, "samples of a request, at most (65536)", int64_t{1},
+      int64_t{1} << 30);
   add("--max-connections", a.http.max_connections, "served at a time (64)", 1, 4096);
   add("--max-requests", a.http.max_requests, "of one connection, which is then closed (100000)", 1,
       1000000000);

@@ -1,7 +1,9 @@
 #include "http_server.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -127,8 +129,13 @@ Question question_of(const HttpRequest& request, const std::shared_ptr<TrainedMo
 
 /// The question of a request to infer of the Open Inference Protocol.
 Question kserve_question(const HttpRequest& request, const std::shared_ptr<TrainedModel>& model,
-                         const std::string& name) {
+                         const std::string& name, int64_t most) {
   KserveRequest asked = read_kserve_request(request.body, request.head);
+  const KserveRequest::Tensor* const records = asked.find("records");
+  if (records && records->elements > most) {
+    throw usage_error("inputs.records: {} records; a request has at most {}", records->elements,
+                      most);
+  }
   Question question;
   question.samples = kserve_samples(asked, *model);
   asked.inputs.clear();  // they refer to the body
@@ -136,6 +143,21 @@ Question kserve_question(const HttpRequest& request, const std::shared_ptr<Train
     return kserve_answer(asked, name, *model, probabilities);
   };
   return question;
+}
+
+/// The JSON of a request. With a length of its own, other bytes follow it.
+std::string_view text_of(const HttpRequest& request) {
+  const std::string_view body = request.body;
+  if (request.head.empty()) return body;
+  return body.substr(0, std::strtoull(request.head.c_str(), nullptr, 10));
+}
+
+/// Whether a text has more objects or lists than so many samples. They are counted before the text
+/// is parsed: an empty one has two bytes, and takes much more memory.
+bool is_excessive(std::string_view text, int64_t samples, const Inputs& inputs) {
+  const auto lists = static_cast<int64_t>(inputs.features.size()) + 2;  // of a sample, at most
+  return std::count(text.begin(), text.end(), '{') > 2 * samples + 2 ||
+         std::count(text.begin(), text.end(), '[') > lists * (samples + 1);
 }
 
 /// The reason why there is no answer; empty if there is one.
@@ -156,6 +178,7 @@ class HttpServer::Impl {
       : batcher_(batcher),
         counters_(counters),
         model_name_(model_name),
+        max_samples_(options.max_samples),
         transport_(
             options,
             [this](const HttpRequest& request, const Reply& reply) { answer(request, reply); },
@@ -227,13 +250,19 @@ class HttpServer::Impl {
     if (!request.encoding.empty() || is_form(request.type)) {
       return finish(refusal(415, "send plain JSON, or application/octet-stream"));
     }
+    const auto too_many = [&] {
+      finish(refusal(413, fmt::format("a request has at most {} samples", max_samples_)));
+    };
+    const bool is_text = infers || request.type != kBinary;
+    if (is_text && is_excessive(text_of(request), max_samples_, model->inputs())) return too_many();
     Question question;
     try {
-      question =
-          infers ? kserve_question(request, model, model_name_) : question_of(request, model);
+      question = infers ? kserve_question(request, model, model_name_, max_samples_)
+                        : question_of(request, model);
     } catch (...) {
       return finish(failed(std::current_exception()));
     }
+    if (question.samples.size > max_samples_) return too_many();
     batcher_.predict(model, std::move(question.samples),
                      [model, finish, answer = std::move(question.answer)](
                          const std::vector<float>& probabilities, const std::exception_ptr& error) {
@@ -246,6 +275,7 @@ class HttpServer::Impl {
   Batcher& batcher_;
   Counters& counters_;
   const std::string model_name_;
+  const int64_t max_samples_;
   HttpTransport transport_;
 };
 

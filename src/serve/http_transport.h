@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@ struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 0;                        ///< 0: any free one
   size_t max_body = size_t{16} << 20;  ///< bytes
+  int64_t max_samples = 65536;         ///< of a request
   int max_connections = 64;
   int max_requests = 100000;  ///< of one connection
   int timeout = 5;  ///< seconds: for a header, for a body, for an answer, and between requests

@@ -29,8 +29,8 @@ TEST(Help, ListsEveryOption) {
       {"dlrm-preflight", {"--help", "--version", "--folder", "--need-gpu"}},
       {"dlrm-infer",
        {"--help", "--version", "--tables", "--batch-size", "--threads", "--port", "--host",
-        "--batch-wait", "--max-body", "--max-connections", "--max-requests", "--model-name",
-        "--timeout", "--reload-interval", "--records", "--format", "--keys"}},
+        "--batch-wait", "--max-body", "--max-connections", "--max-requests", "--max-samples",
+        "--model-name", "--timeout", "--reload-interval", "--records", "--format", "--keys"}},
   };
   const TemporaryFolder folder;
   for (const auto& [program, options] : programs) {

@@ -124,6 +124,24 @@ class Http : public ::testing::Test {
   std::thread thread_;
 };
 
+TEST_F(Http, RefusesMoreSamplesThanItIsToldTo) {
+  options_.max_samples = 3;
+  start();
+  expect_predicted(post(body(0, 3)), 0, 3);
+  const auto refused = [&](const std::string& body, const char* type) {
+    const auto result = post(body, type);
+    return result && result->status == 413 &&
+           result->body == "{\"error\": \"a request has at most 3 samples\"}\n";
+  };
+  EXPECT_TRUE(refused(body(0, 4), "application/json"));
+  EXPECT_TRUE(refused(binary_body(), "application/octet-stream"));
+  // What has few bytes, and would take much memory.
+  std::string many = "{\"samples\": [{}";
+  for (int i = 0; i < 100000; ++i) many += ",{}";
+  EXPECT_TRUE(refused(many + "]}", "application/json"));
+  EXPECT_TRUE(refused("{\"samples\": " + std::string(100000, '['), "application/json"));
+}
+
 TEST_F(Http, PredictsFromJsonAndFromBytes) {
   start();
   const int64_t all = evaluated_.samples.size;
