@@ -12,8 +12,11 @@ import time
 import h5py
 import numpy as np
 
-from import_fixture import main
+from import_fixture import ABSENT, main
 from serving_fixture import Serving, take_programs
+
+if not ABSENT:
+    from dlrm import Encoder
 
 ROUNDS = 6
 RECORDS = 150
@@ -95,6 +98,13 @@ class Records(Serving):
                     known = ids[ends[record]:ends[record + 1]]
                     self.assertEqual(sample["ids"][name], known, f"feature {name}, record {record}")
 
+    def compare_frame(self, frame):
+        """Python makes the samples of the dataset, too."""
+        dense, sparse = Encoder.load(self.path("ckpt"))(frame)
+        self.compare([{"dense": dense[i].tolist(), "ids": {name: ids[offsets[i]:offsets[i + 1]].tolist()
+                                                           for name, (ids, offsets, _) in sparse.items()}}
+                      for i in range(len(dense))])
+
     def test_csv(self):
         for seed in range(ROUNDS):
             with self.subTest(seed=seed):
@@ -105,6 +115,7 @@ class Records(Serving):
                 shutil.rmtree(self.path("ckpt"), ignore_errors=True)
                 self.trained(schema_of(draw, COLUMNS), self.write("log.csv", "\n".join(lines) + "\n"))
                 self.check(records)
+                self.compare_frame({name: [record[name] for record in records] for name in names})
 
     def test_json(self):
         for seed in range(ROUNDS):

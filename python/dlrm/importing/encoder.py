@@ -173,10 +173,10 @@ class Encoder:
                                                    numbers.ctypes.data)
         return numbers, Encoded(found, laid).refused
 
-    def sparse(self, index, feature, array):
-        """The Encoded of a feature, with keys if it has a dictionary."""
+    def sparse(self, index, feature, array, keys=True):
+        """The Encoded of a feature. With `keys` those of a dictionary have no ids yet."""
         laid = Laid(feature.column, array, INTEGERS if feature.values == "integer" else TEXTS, feature.list)
-        found = native.library().dlrm_encode_sparse(self.handle, index, ctypes.byref(laid.column), True)
+        found = native.library().dlrm_encode_sparse(self.handle, index, ctypes.byref(laid.column), keys)
         return Encoded(found, laid)
 
     def numbers(self, name, array):

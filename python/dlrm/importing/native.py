@@ -9,9 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ..places import HOME
 from .problems import ImportProblem
 
 VARIABLE = "DLRM_IMPORT_LIBRARY"
+# Where pip installs the library, where a build in the sources has it, and where CMake installs it.
+FOLDERS = (os.path.dirname(os.path.abspath(__file__)),
+           *(os.path.join(HOME, "build", preset, "lib", "dlrm") for preset in ("cpu", "cuda", "simt")),
+           os.path.join(HOME, "..", "..", "lib", "dlrm"))
 VERSION = 4
 SKIP, NUMBER, INTEGER, CODE, TEXT, HASH = range(6)  # CsvColumn::Kind
 
@@ -58,10 +63,11 @@ class Hashed(NamedTuple):
 @functools.lru_cache(maxsize=None)
 def library():
     """The library."""
-    path = os.environ.get(VARIABLE)
+    libraries = [os.path.join(folder, "libdlrm_import.so") for folder in FOLDERS]
+    path = os.environ.get(VARIABLE) or next(filter(os.path.exists, libraries), None)
     if not path:
-        raise ImportProblem(f"{VARIABLE} names no library: `dlrm-data import` does, of its own build, unless that is one "
-                            "with sanitizers")
+        raise ImportProblem("libdlrm_import.so is missing: `launch/build.sh cpu programs` makes it, and pip install .; "
+                            f"{VARIABLE} can name it")
     try:
         found = ctypes.CDLL(path)
         for name, (result, *arguments) in FUNCTIONS.items():
