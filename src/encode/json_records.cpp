@@ -19,9 +19,9 @@ constexpr const char* kExample = R"({"records": [{"user": "u17"}]})";
 /// a time: in the body, in its list of records, in a record, or in a list of one field.
 class Reader : public nlohmann::json_sax<json> {
  public:
-  /// `shared` is null if the text is a record.
-  Reader(const Columns& columns, Records& records, Records* shared)
-      : columns_(columns), records_(records), shared_(shared) {}
+  /// `shared` is null if the text is a record. There may be so many records.
+  Reader(const Columns& columns, Records& records, Records* shared, int64_t most)
+      : columns_(columns), records_(records), shared_(shared), most_(most) {}
 
   bool has_records() const { return has_records_; }
   bool has_shared() const { return has_shared_; }
@@ -125,6 +125,9 @@ class Reader : public nlohmann::json_sax<json> {
     return true;
   }
   bool begin_record() {
+    if (into_ == &records_ && std::ssize(records_) == most_) {
+      throw usage_error("a request has at most {} samples", most_);
+    }
     into_->begin_record();
     return enter(Place::kRecord);
   }
@@ -162,6 +165,7 @@ class Reader : public nlohmann::json_sax<json> {
   Records& records_;
   Records* into_ = &records_;
   Records* const shared_;
+  const int64_t most_;
   bool has_records_ = false, has_shared_ = false;
   Place place_ = Place::kStart;
   std::string key_;
@@ -221,11 +225,11 @@ void Records::add(Value value) {
   ++fields_[last_].count;
 }
 
-SharedRecords read_records(std::string_view text, const Columns& columns) {
+SharedRecords read_records(std::string_view text, const Columns& columns, int64_t most) {
   SharedRecords result{Records(columns.size()), Records(columns.size())};
   result.records.reserve_text(text.size());
   result.shared.reserve_text(text.size());
-  Reader reader(columns, result.records, &result.shared);
+  Reader reader(columns, result.records, &result.shared, most);
   json::sax_parse(text, &reader);
   if (!reader.has_records()) throw usage_error("needs an object such as {}", kExample);
   return result;
@@ -235,7 +239,7 @@ void append_record(std::string_view text, const Columns& columns, Records& recor
   records.reserve_text(text.size());
   const size_t before = records.size();
   try {
-    Reader reader(columns, records, nullptr);
+    Reader reader(columns, records, nullptr, std::numeric_limits<int64_t>::max());
     json::sax_parse(text, &reader);
   } catch (...) {
     if (records.size() > before) records.drop_record();

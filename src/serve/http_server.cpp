@@ -1,9 +1,7 @@
 #include "http_server.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -107,8 +105,9 @@ HttpAnswer answer_of(const std::vector<float>& probabilities, bool binary,
                       explained.empty() ? "" : ", \"samples\": ", explained)};
 }
 
-/// The question of a request to /predict.
-Question question_of(const HttpRequest& request, const std::shared_ptr<TrainedModel>& model) {
+/// The question of a request to /predict, of so many samples at most.
+Question question_of(const HttpRequest& request, const std::shared_ptr<TrainedModel>& model,
+                     int64_t most) {
   const Inputs& inputs = model->inputs();
   const bool binary = request.type == kBinary;
   Question question;
@@ -116,10 +115,10 @@ Question question_of(const HttpRequest& request, const std::shared_ptr<TrainedMo
   if (binary) {
     question.samples = read_binary_samples(request.body, inputs);
   } else if (has_records(request.body)) {
-    question.samples = read_json_records(request.body, model->records());
+    question.samples = read_json_records(request.body, model->records(), most);
     if (explains(request)) explained = samples_text(question.samples, inputs);
   } else {
-    question.samples = read_json_samples(request.body, inputs);
+    question.samples = read_json_samples(request.body, inputs, most);
   }
   question.answer = [model, binary, explained = std::move(explained)](const auto& probabilities) {
     return answer_of(probabilities, binary, explained, model->inputs());
@@ -131,33 +130,13 @@ Question question_of(const HttpRequest& request, const std::shared_ptr<TrainedMo
 Question kserve_question(const HttpRequest& request, const std::shared_ptr<TrainedModel>& model,
                          const std::string& name, int64_t most) {
   KserveRequest asked = read_kserve_request(request.body, request.head);
-  const KserveRequest::Tensor* const records = asked.find("records");
-  if (records && records->elements > most) {
-    throw usage_error("inputs.records: {} records; a request has at most {}", records->elements,
-                      most);
-  }
   Question question;
-  question.samples = kserve_samples(asked, *model);
+  question.samples = kserve_samples(asked, *model, most);
   asked.inputs.clear();  // they refer to the body
   question.answer = [model, name, asked = std::move(asked)](const auto& probabilities) {
     return kserve_answer(asked, name, *model, probabilities);
   };
   return question;
-}
-
-/// The JSON of a request. With a length of its own, other bytes follow it.
-std::string_view text_of(const HttpRequest& request) {
-  const std::string_view body = request.body;
-  if (request.head.empty()) return body;
-  return body.substr(0, std::strtoull(request.head.c_str(), nullptr, 10));
-}
-
-/// Whether a text has more objects or lists than so many samples. They are counted before the text
-/// is parsed: an empty one has two bytes, and takes much more memory.
-bool is_excessive(std::string_view text, int64_t samples, const Inputs& inputs) {
-  const auto lists = static_cast<int64_t>(inputs.features.size()) + 2;  // of a sample, at most
-  return std::count(text.begin(), text.end(), '{') > 2 * samples + 2 ||
-         std::count(text.begin(), text.end(), '[') > lists * (samples + 1);
 }
 
 /// The reason why there is no answer; empty if there is one.
@@ -250,19 +229,14 @@ class HttpServer::Impl {
     if (!request.encoding.empty() || is_form(request.type)) {
       return finish(refusal(415, "send plain JSON, or application/octet-stream"));
     }
-    const auto too_many = [&] {
-      finish(refusal(413, fmt::format("a request has at most {} samples", max_samples_)));
-    };
-    const bool is_text = infers || request.type != kBinary;
-    if (is_text && is_excessive(text_of(request), max_samples_, model->inputs())) return too_many();
     Question question;
     try {
       question = infers ? kserve_question(request, model, model_name_, max_samples_)
-                        : question_of(request, model);
+                        : question_of(request, model, max_samples_);
+      check_samples(question.samples.size, max_samples_);
     } catch (...) {
       return finish(failed(std::current_exception()));
     }
-    if (question.samples.size > max_samples_) return too_many();
     batcher_.predict(model, std::move(question.samples),
                      [model, finish, answer = std::move(question.answer)](
                          const std::vector<float>& probabilities, const std::exception_ptr& error) {

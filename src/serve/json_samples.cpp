@@ -1,6 +1,8 @@
 #include "json_samples.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -140,7 +142,14 @@ void append_json_sample(std::string_view text, const Inputs& inputs, Samples& sa
   append(parse_json(text), inputs, samples);
 }
 
-Samples read_json_samples(std::string_view text, const Inputs& inputs) {
+Samples read_json_samples(std::string_view text, const Inputs& inputs, int64_t most) {
+  // The parsed text takes far more memory than two bytes of an empty object or list. A sample has
+  // at most three objects; its lists are `dense`, and ids and weights of each feature.
+  const int64_t lists = 2 * std::ssize(inputs.features) + 1;
+  if (std::count(text.begin(), text.end(), '{') > 3 * most + 1 ||
+      std::count(text.begin(), text.end(), '[') > lists * most + 1) {
+    check_samples(most + 1, most);
+  }
   const json body = parse_json(text);
   const auto list = body.is_object() ? body.find("samples") : body.end();
   if (list == body.end() || !list->is_array() || body.size() > 1) {

@@ -10,7 +10,7 @@ namespace dlrm::serve {
 /// if the text is no such object or does not fit the model.
 void append_json_sample(std::string_view text, const Inputs& inputs, Samples& samples);
 
-/// The samples of {"samples": [...]}, a list of such objects.
-Samples read_json_samples(std::string_view text, const Inputs& inputs);
+/// The samples of {"samples": [...]}, a list of such objects, of which there may be `most`.
+Samples read_json_samples(std::string_view text, const Inputs& inputs, int64_t most);
 
 }  // namespace dlrm::serve

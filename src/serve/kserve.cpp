@@ -120,7 +120,8 @@ HttpAnswer kserve_page(const KserveTarget& target, const std::string& name,
   return refusal(404, target.reason);
 }
 
-Samples kserve_samples(const KserveRequest& request, const TrainedModel& model) {
+Samples kserve_samples(const KserveRequest& request, const TrainedModel& model, int64_t most) {
+  if (const auto* const records = request.find("records")) check_samples(records->elements, most);
   for (const auto& output : request.outputs) label_of(output.name, model.inputs());
   if (request.find("records") || request.find("shared")) {
     return samples_of(request, model.records());

@@ -25,8 +25,9 @@ KserveTarget kserve_target(std::string_view path, const std::string& name, int64
 HttpAnswer kserve_page(const KserveTarget& target, const std::string& name,
                        const TrainedModel& model);
 
-/// The samples of a request. A usage_error says what is wrong, and names tensors.
-Samples kserve_samples(const KserveRequest& request, const TrainedModel& model);
+/// The samples of a request, of which there may be `most`. A usage_error says what is wrong, and
+/// names tensors.
+Samples kserve_samples(const KserveRequest& request, const TrainedModel& model, int64_t most);
 
 /// The answer to a request whose samples have these probabilities [samples, labels].
 HttpAnswer kserve_answer(const KserveRequest& request, const std::string& name,

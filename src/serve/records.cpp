@@ -167,10 +167,10 @@ void RecordInputs::append_ids(const Source& source, const Columns& columns,
   }
 }
 
-Samples read_json_records(std::string_view text, const RecordInputs& inputs) {
+Samples read_json_records(std::string_view text, const RecordInputs& inputs, int64_t most) {
   const Columns columns = inputs.columns();
   Samples samples;
-  inputs.append(read_records(text, columns), columns, samples);
+  inputs.append(read_records(text, columns, most), columns, samples);
   return samples;
 }
 

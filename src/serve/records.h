@@ -41,8 +41,8 @@ class RecordInputs {
   std::vector<size_t> places_;             ///< of the model's features in the preprocessing
 };
 
-/// The samples of {"records": [...], "shared": {...}}.
-Samples read_json_records(std::string_view text, const RecordInputs& inputs);
+/// The samples of {"records": [...], "shared": {...}}, of which there may be `most`.
+Samples read_json_records(std::string_view text, const RecordInputs& inputs, int64_t most);
 
 /// What a record has in a column, as JSON; null if it is missing.
 std::string json_text(const Field& field);

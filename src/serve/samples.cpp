@@ -1,5 +1,7 @@
 #include "samples.h"
 
+#include "dlrm/core/error.h"
+
 namespace dlrm::serve {
 
 Inputs inputs_of(const ModelConfig& model) {
@@ -32,6 +34,10 @@ void Samples::clear() {
   ids.clear();
   weights.clear();
   offsets.assign(1, 0);
+}
+
+void check_samples(int64_t samples, int64_t most) {
+  if (samples > most) throw usage_error("a request has at most {} samples", most);
 }
 
 }  // namespace dlrm::serve

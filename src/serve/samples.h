@@ -41,4 +41,7 @@ struct Samples {
   void clear();
 };
 
+/// Throws usage_error if a request has more samples than it may have.
+void check_samples(int64_t samples, int64_t most);
+
 }  // namespace dlrm::serve

@@ -191,12 +191,22 @@ TEST(Preprocessing, NonsenseWithinIsAnError) {
   EXPECT_THAT(error_with("\"rows\": 97", "\"rows\": 0"), HasSubstr("without rows"));
 }
 
+TEST(Records, AreAsManyAsTheyMayBe) {
+  const Columns columns(encoder().preprocessing(), {});
+  // Fields that are no column do not count, whatever they hold.
+  const std::string text =
+      R"({"shared": {"age": 1}, "records": [{"more": [{}, {"a": [[], []]}]}, {}]})";
+  EXPECT_EQ(read_records(text, columns, 2).records.size(), 2u);
+  EXPECT_EQ(usage_error_of([&] { read_records(text, columns, 1); }),
+            "a request has at most 1 samples");
+}
+
 TEST(Records, ABodyHasRecordsAndWhatTheyShare) {
   const Encoder all = encoder();
   const Columns columns(all.preprocessing(), {"key"});
   const SharedRecords read = read_records(
       R"({"shared": {"user": "a"}, "records": [{"key": "k\u00e9", "no": {"x": [1, {}]}}, {"user": null}]})",
-      columns);
+      columns, 2);
   ASSERT_EQ(read.records.size(), 2u);
   ASSERT_EQ(read.shared.size(), 1u);
   const auto key = static_cast<size_t>(columns.find("key"));
@@ -210,7 +220,7 @@ TEST(Records, ABodyHasRecordsAndWhatTheyShare) {
         "{\"records\": [[]]}", "{\"records\": [{}]", "{\"records\": [{\"user\": {}}]}",
         "{\"shared\": [], \"records\": []}", "{\"records\": [{}]} x",
         "{\"records\": [{\"user\": 1e999}]}", "{\"records\": [{\"user\": \"\xff\"}]}"}) {
-    EXPECT_NE(usage_error_of([&] { read_records(wrong, columns); }), "") << wrong;
+    EXPECT_NE(usage_error_of([&] { read_records(wrong, columns, 9); }), "") << wrong;
   }
 }
 

@@ -72,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   static const Columns columns(encoder().preprocessing(), {"key"});
   accepted(ExitCode::kUsage, [&] {
-    const SharedRecords read = read_records(text, columns);
+    const SharedRecords read = read_records(text, columns, 1000);
     encode(read.records, columns);
     encode(read.shared, columns);
   });

@@ -130,7 +130,7 @@ TEST_F(Http, RefusesMoreSamplesThanItIsToldTo) {
   expect_predicted(post(body(0, 3)), 0, 3);
   const auto refused = [&](const std::string& body, const char* type) {
     const auto result = post(body, type);
-    return result && result->status == 413 &&
+    return result && result->status == 400 &&
            result->body == "{\"error\": \"a request has at most 3 samples\"}\n";
   };
   EXPECT_TRUE(refused(body(0, 4), "application/json"));
@@ -173,6 +173,13 @@ class HttpOfTasks : public Http {
     evaluated_ = save_model(config_, folder_.path());
   }
 };
+
+TEST_F(HttpOfTasks, MayBeAsManyAsTheServerTakes) {
+  const int64_t all = evaluated_.samples.size;
+  options_.max_samples = all;
+  start();
+  EXPECT_EQ(post(body(0, all))->status, 200);
+}
 
 TEST_F(HttpOfTasks, GetTheProbabilitiesOfEachByItsName) {
   start(8, milliseconds(20));

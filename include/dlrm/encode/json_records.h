@@ -77,9 +77,9 @@ class Records {
 struct SharedRecords {
   Records records, shared;  ///< `shared` has no record, or one
 };
-/// A usage_error names record and field: `records[3].tags: an object; needs ...`. Fields that are
-/// no column are left out.
-SharedRecords read_records(std::string_view json, const Columns& columns);
+/// A usage_error names record and field: `records[3].tags: an object; needs ...`, or says that
+/// there are more records than `most`. Fields that are no column are left out.
+SharedRecords read_records(std::string_view json, const Columns& columns, int64_t most);
 
 /// Appends the record that an object of JSON is.
 void append_record(std::string_view json, const Columns& columns, Records& records);
