@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -11,11 +10,11 @@
 #include <link.h>
 #include <spawn.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
 
+#include "child_process.h"
 #include "structure_bytes.h"
 #include "structure_reader.h"
 
@@ -139,43 +138,20 @@ std::vector<std::string> environment_of_child() {
   return all;
 }
 
-/// Pointers to the texts, and a null pointer after them.
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 /// None if this system cannot start one.
-std::optional<Child> start_child(const std::vector<std::string>& paths) {
+std::optional<Child> start_reader(const std::vector<std::string>& paths) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  // Signals to a group of processes are for the parent.
-  sigset_t blocked, defaults;
-  sigemptyset(&blocked);
-  for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&blocked, s);
-  sigfillset(&defaults);
-  posix_spawnattr_setsigmask(&attributes, &blocked);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-
-  std::vector<char*> arguments{const_cast<char*>(kChildName)};
-  for (const std::string& path : paths) arguments.push_back(const_cast<char*>(path.c_str()));
-  arguments.push_back(nullptr);
-  // Not fork(): that copies page tables, and is unsafe beside MPI's threads and pinned memory.
-  Child child{-1, ends[0]};
+  std::vector<std::string> words{kChildName};
+  words.insert(words.end(), paths.begin(), paths.end());
   std::vector<std::string> environment = environment_of_child();
-  const int error = posix_spawn(&child.pid, "/proc/self/exe", &files, &attributes, arguments.data(),
-                                pointers_to(environment).data());
+  Child child{-1, ends[0]};
+  const int error = start_child("/proc/self/exe", files, words, environment, child.pid);
   posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
   ::close(ends[1]);
   if (error == 0) return child;
   ::close(ends[0]);
@@ -183,7 +159,7 @@ std::optional<Child> start_child(const std::vector<std::string>& paths) {
 }
 
 /// Reads what the child sends until it ends. Returns how it ended, as waitpid() tells.
-int await_child(const Child& child, std::string& bytes) {
+int read_all(const Child& child, std::string& bytes) {
   std::array<char, 65536> buffer{};
   while (true) {
     const ssize_t got = ::read(child.output, buffer.data(), buffer.size());
@@ -192,15 +168,7 @@ int await_child(const Child& child, std::string& bytes) {
     bytes.append(buffer.data(), static_cast<size_t>(got));
   }
   ::close(child.output);
-  int status = 0;
-  while (waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
-}
-
-std::string how_it_ended(int status) {
-  if (WIFSIGNALED(status)) return fmt::format("signal {}", strsignal(WTERMSIG(status)));
-  return fmt::format("exit code {}", WEXITSTATUS(status));
+  return await_child(child.pid);
 }
 
 /// Takes the next reply of a child that ended like this. The reply may be cut short or garbled.
@@ -219,13 +187,13 @@ Reply take_reply(Unpacker& unpacker, const std::string& path, int status) {
 
 /// Appends the structures of a few files.
 void read_some(const std::vector<std::string>& paths, std::vector<DatasetStructure>& out) {
-  const std::optional<Child> child = start_child(paths);
+  const std::optional<Child> child = start_reader(paths);
   if (!child) {
     for (const std::string& path : paths) out.push_back(structure_of(read_here(path)));
     return;
   }
   std::string bytes;
-  const int status = await_child(*child, bytes);
+  const int status = read_all(*child, bytes);
   Unpacker unpacker(bytes);
   for (const std::string& path : paths) {
     out.push_back(structure_of(take_reply(unpacker, path, status)));

@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 
@@ -115,6 +116,29 @@ class Parquet(Importing):
             file.seek(1000)
             file.write(bytes(3000))
         self.assertIn("logs/a.parquet", self.train("wrong", code=2))
+
+    def test_a_process_that_is_killed_ends_the_run(self):
+        self.imported_files(60000, 100)
+        command = [TRAIN, "model.yaml", "--overwrite"]
+        for setting in ("data.source=parquet", "data.train=[logs]", "data.schema=schema.yaml", "data.dictionary=d.json",
+                        "data.test=", "data.workers=1", "data.shuffle=false", "train.global_batch_size=2", "train.epochs=1000",
+                        "output.directory=killed", "checkpoint.at_end=false"):
+            command += ["--set", setting]
+        run = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               env={"OMP_NUM_THREADS": "1", **os.environ, "DLRM_PYTHON": sys.executable})
+        try:
+            while "step 1/" not in run.stderr.readline():
+                pass
+            with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
+                children = file.read().split()
+            self.assertTrue(children)
+            for child in children:
+                os.kill(int(child), signal.SIGKILL)
+            said = run.communicate(timeout=100)[1].splitlines()
+        finally:
+            run.kill()
+        self.assertEqual(run.returncode, 2, said)
+        self.assertRegex(said[-1], r"^error: logs/.\.parquet: .* ended with signal Killed, which read it: ")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include "shown_paths.h"
 
 namespace dlrm {
+
 ParquetSource::ParquetSource(const RunConfig& config, const std::vector<std::string>& paths,
                              bool training, int rank, int world)
     : config_(config),

@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/wait.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
 #include "dlrm/data/python_package.h"
+
+#include "child_process.h"
 
 namespace dlrm {
 
@@ -21,27 +23,17 @@ PythonProcess::PythonProcess(const std::string& module, const std::vector<std::s
   std::vector<std::string> environment = python_environment();
   program_ = words[0];
   std::array<int, 2> in{}, out{};
-  if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0) {
+  // A socket: a process that has ended then is an error of send(), and no signal.
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0 ||
+      pipe2(out.data(), O_CLOEXEC) != 0) {
     throw run_error("cannot make a pipe: {}", std::strerror(errno));
   }
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t blocked, defaults;
-  sigemptyset(&blocked);
-  for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&blocked, s);
-  sigfillset(&defaults);
-  posix_spawnattr_setsigmask(&attributes, &blocked);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  // Not fork(): that copies page tables, and is unsafe beside MPI's threads and pinned memory.
-  const int error = posix_spawnp(&process_, words[0].c_str(), &files, &attributes,
-                                 pointers_to(words).data(), pointers_to(environment).data());
+  const int error = start_child(words[0].c_str(), files, words, environment, process_);
   posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
   ::close(in[0]);
   ::close(out[1]);
   input_ = in[1];
@@ -56,14 +48,12 @@ PythonProcess::PythonProcess(const std::string& module, const std::vector<std::s
 PythonProcess::~PythonProcess() {
   ::close(input_);
   ::close(output_);  // it ends if it writes
-  if (process_ < 0) return;
-  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  if (process_ >= 0) await_child(process_);
 }
 
 void PythonProcess::write(std::string_view text) {
   while (!text.empty()) {
-    const ssize_t put = ::write(input_, text.data(), text.size());
+    const ssize_t put = ::send(input_, text.data(), text.size(), MSG_NOSIGNAL);
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) ended();
     text.remove_prefix(static_cast<size_t>(put));
@@ -108,16 +98,8 @@ void PythonProcess::read(std::byte* to, size_t bytes) {
 }
 
 void PythonProcess::ended() {
-  int status = 0;
-  while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
-  }
-  process_ = -1;
-  if (WIFSIGNALED(status)) {
-    throw run_error("{} ended by {}", program_, strsignal(WTERMSIG(status)));
-  }
-  const int code = WEXITSTATUS(status);
-  if (code == 2) throw usage_error("{} cannot read the files", program_);
-  throw run_error("{} ended with exit code {}", program_, code);
+  const std::string how = how_it_ended(await_child(std::exchange(process_, -1)));
+  throw Ended{fmt::format("{} ended with {}", program_, how)};
 }
 
 }  // namespace dlrm

@@ -12,14 +12,20 @@ namespace dlrm {
 /// Signals that stop a run are for this process alone; that one ends with its input.
 class PythonProcess {
  public:
-  /// A run_error says that it cannot start.
+  /// It ended before it had answered.
+  struct Ended {
+    std::string how;  ///< "python3 ended with signal Killed"
+  };
+
+  /// A usage_error says that it cannot start.
   PythonProcess(const std::string& module, const std::vector<std::string>& arguments);
   ~PythonProcess();
   PythonProcess(const PythonProcess&) = delete;
   PythonProcess& operator=(const PythonProcess&) = delete;
 
+  // These throw Ended.
   void write(std::string_view text);
-  /// The next line of its output, without the end. A run_error says how the process ended before.
+  /// The next line of its output, without the end.
   std::string read_line();
   void read(std::byte* to, size_t bytes);
 

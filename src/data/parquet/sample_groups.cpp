@@ -34,7 +34,11 @@ SampleGroups::SampleGroups(const std::string& schema, const std::string& diction
     : arguments_{"--groups", schema, dictionary} {
   arguments_.insert(arguments_.end(), paths.begin(), paths.end());
   auto process = start();
-  header_ = read_header(*process);
+  try {
+    header_ = read_header(*process);
+  } catch (const PythonProcess::Ended& ended) {
+    throw usage_error("data.train, data.valid and data.test of Parquet files: {}", ended.how);
+  }
   idle_.push_back(std::move(process));
 }
 
@@ -74,17 +78,30 @@ std::shared_ptr<const SampleGroup> SampleGroups::read(int64_t group) {
       idle_.pop_back();
     }
   }
-  if (!process) {
-    process = start();
-    read_header(*process);
+  try {
+    if (!process) {
+      process = start();
+      read_header(*process);
+    }
+    auto result = ask(*process, group);
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(process));
+    return result;
+  } catch (const PythonProcess::Ended& ended) {
+    const auto file = static_cast<size_t>(header_.file_of[static_cast<size_t>(group)]);
+    throw usage_error("{}: {}, which read it: is the file damaged, or memory short?",
+                      header_.files[file], ended.how);
   }
-  process->write(std::to_string(group) + "\n");
-  const json bytes = answer_of(*process);
+}
+
+std::shared_ptr<const SampleGroup> SampleGroups::ask(PythonProcess& process, int64_t group) const {
+  process.write(std::to_string(group) + "\n");
+  const json bytes = answer_of(process);
   auto result = std::make_shared<SampleGroup>();
   size_t all = 0;
   for (const json& column : bytes) all += column.get<size_t>();
   result->bytes = std::make_unique_for_overwrite<std::byte[]>(all);
-  process->read(result->bytes.get(), all);
+  process.read(result->bytes.get(), all);
   const std::byte* at = result->bytes.get();
   size_t column = 0;
   result->labels = take<float>(at, bytes, column);
@@ -95,8 +112,6 @@ std::shared_ptr<const SampleGroup> SampleGroups::read(int64_t group) {
     to.ids = take<std::byte>(at, bytes, column);
     if (feature.lists) to.offsets = take<int64_t>(at, bytes, column);
   }
-  const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(process));
   return result;
 }
 

@@ -68,6 +68,7 @@ class SampleGroups {
   std::unique_ptr<PythonProcess> start() const;
   GroupsHeader read_header(PythonProcess& process) const;
   std::shared_ptr<const SampleGroup> read(int64_t group);
+  std::shared_ptr<const SampleGroup> ask(PythonProcess& process, int64_t group) const;
   bool claim(int64_t group);
   void fill(int64_t group);
 
