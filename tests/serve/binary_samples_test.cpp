@@ -9,27 +9,12 @@
 #include "dlrm/core/error.h"
 
 #include "error_of.h"
+#include "serve/binary_body.h"
 
 namespace dlrm::serve {
 namespace {
 
 using ::testing::ElementsAre;
-
-Inputs two_features() {
-  ModelConfig model;
-  model.dense_features = 2;
-  model.tables.resize(2);
-  model.tables[0].rows = 10;
-  model.tables[0].features = {{"C1"}};
-  model.tables[1].rows = 4;
-  model.tables[1].features = {{"C2"}};
-  return inputs_of(model);
-}
-
-template <class T>
-std::string bytes(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
 
 std::string body(uint32_t version, uint32_t size, const std::vector<float>& dense,
                  const std::vector<uint32_t>& lengths, const std::vector<int64_t>& ids) {

@@ -8,28 +8,13 @@
 #include "dlrm/core/error.h"
 
 #include "error_of.h"
+#include "serve/binary_body.h"
 
 namespace dlrm::serve {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-Inputs two_features() {
-  ModelConfig model;
-  model.dense_features = 2;
-  model.tables.resize(2);
-  model.tables[0].rows = 10;
-  model.tables[0].features = {{"C1"}};
-  model.tables[1].rows = 4;
-  model.tables[1].features = {{"C2"}};
-  return inputs_of(model);
-}
-
-template <class T>
-std::string bytes(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
 
 std::string binary_tensor(const std::string& name, const std::string& type,
                           const std::string& shape, size_t size) {
