@@ -122,6 +122,7 @@ TEST(Traffic, TheShareOfRowsDecidesAboutIdsAndVectors) {
 }
 
 TEST(Traffic, PairsAreOfTheLargestLocalBatch) {
+  EXPECT_DOUBLE_EQ(replicated_allreduce_bytes(table("t", 4, 3, {2}), 4), 2 * 0.75 * 4 * 4 * 4);
   // 3 ranks: pairs of 1 or 2 samples take 80 or 120 bytes, an allreduce takes 96.
   for (const auto& [batch, pairs] : {std::pair{3, true}, {4, false}}) {
     EXPECT_EQ(replicates_by_pairs(table("u", 2, 8), batch, 3), pairs) << batch;
