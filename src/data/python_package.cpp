@@ -68,11 +68,4 @@ std::vector<std::string> python_environment() {
 
 std::string python_advice() { return "launch/install_deps.sh python, or name one in DLRM_PYTHON"; }
 
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 }  // namespace dlrm

@@ -18,6 +18,11 @@ std::vector<std::string> python_environment();
 std::string python_advice();
 
 /// Pointers to the texts, and a null pointer after them.
-std::vector<char*> pointers_to(std::vector<std::string>& texts);
+inline std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 }  // namespace dlrm
