@@ -14,8 +14,8 @@
 # number of inputs for each harness of tests/fuzz, if clang with libFuzzer is there
 # (launch/install_deps.sh fuzz); the build without GPU code; and, if nvcc is there, the build for GPUs,
 # which is searched for spills and run without one.
-# --release: like --all, with every combination of parameters. The others run a part that has every pair
-# of values.
+# --release: like --all, with every combination of parameters, of which the others run a part that has every
+# pair of values; and the programs, as ranks of mpirun too, under AddressSanitizer.
 #
 # At the end: the time of each part and of each test program, every skipped test with its reason, and
 # "N passed, N failed, N skipped" in the last line.
@@ -136,8 +136,9 @@ rest() {
       part "simt: code for AVX2" run simt -L '^(ops|embedding|data|plan)$'
   fi
   # Scripts and sources are the same in every build. Ranks as threads cover what ranks of mpirun do.
-  local tests=({comm,data,data_tools,device,embedding,end_to_end,hdf5,nn,ops,simt,train}_test)
-  part "simt-asan: build" build simt-asan programs "${tests[@]}" &&
+  local tests=({comm,data,data_tools,device,embedding,hdf5,nn,ops,simt,train}_test)
+  [ -z "${DLRM_TEST_ALL:-}" ] || tests+=(end_to_end_test programs)
+  part "simt-asan: build" build simt-asan "${tests[@]}" &&
     GTEST_FILTER="-$slow" part "simt-asan: tests" run simt-asan -L "^($(labels "${tests[@]}"))\$"
   # Where threads share data, ranks as threads among them. The sanitizer cannot see locks of oneDNN,
   # whose products of new shapes PlannedMemory and DrawnRuns make on several ranks at once.
@@ -165,7 +166,7 @@ rest() {
 
 # The labels of test programs, as an expression.
 labels() {
-  local names=("${@%_test}")
+  local names=("${@%_test}")  # "programs" is no label
   (IFS='|' && echo "${names[*]}")
 }
 
