@@ -1,4 +1,6 @@
 #pragma once
+#include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,7 @@
 
 #include "cpu/kernels.h"
 #include "cpu/products.h"
+#include "cpu/row_sorter.h"
 
 namespace dlrm::cpu {
 
@@ -33,17 +36,31 @@ class CpuOps final : public Ops {
   DLRM_EMBEDDING_SEQUENCES(DLRM_OVERRIDE)
 
  private:
-  Runs prepare_runs(const SegmentedRows& runs, View<const BagGradient> gradients, int64_t width);
-  /// Computes the chunk sums of the runs longer than kRunChunk with all threads.
-  void sum_long_runs(Runs& runs, int64_t count);
-  /// Calls body(i0, i1, scratch [2·width]) for ranges of runs of about equal work.
-  template <class Body>
-  void for_run_ranges(const Runs& runs, int64_t count, const Body& body);
+  /// The runs of one table of an operation on several.
+  struct TableRuns {
+    size_t index = 0;  ///< of the table
+    Runs runs;
+    int64_t count = 0;
+    int64_t first_long = 0, first_sum = 0;  ///< of its long runs and their chunk sums
+  };
+  /// Adds a table to `together_`, unless it has nothing to do.
+  void add_runs(size_t index, const SegmentedRows& runs, View<const BagGradient> gradients,
+                int64_t width);
+  bool reserve_long_runs();
+  void find_long_runs(TableRuns& table);
+  void sum_chunk(const TableRuns& table, int64_t c);
+  /// Takes chunks of all tables until none is left.
+  void sum_chunks(std::atomic<int64_t>& next);
+  /// Calls fetch(table, i0, i1) and work(table, i0, i1, scratch [3·width]) for ranges of the runs
+  /// of `together_`, after chunks of long runs have been summed by all threads.
+  template <class Fetch, class Work>
+  void for_runs(const std::function<void()>& progress, const Fetch& fetch, const Work& work);
+  /// The same for runs whose work begins in `share`, table after table.
+  template <class Fetch, class Work>
+  void run_share(Range share, const std::function<void()>* progress, const Fetch& fetch,
+                 const Work& work);
   template <class Body>
   void for_row_ranges(int64_t count, int64_t width, const Body& body);
-  /// Updates the runs of `together_`, table after table, whose work begins in `share`.
-  void update_share(const OptimizerStep& step, Range share, float* scratch,
-                    const std::function<void()>* progress);
   void update_rows(const OptimizerStep& step, const RowTable& table, int64_t count,
                    const RowGradients& grads);
   /// Tensorwise rules: updates the state of a whole tensor and returns the factor of its step.
@@ -53,6 +70,8 @@ class CpuOps final : public Ops {
                      Matrix y);
   /// The layer's backward in our own code, with the update if `update.step` is given.
   void small_backward(const LinearBackward& layer, LayerBackward update, const DenseTensor* bias);
+  /// The sum of each column, the same bits for any number of threads.
+  void column_sums(const Matrix& x, View<float> sums);
   /// At least `floats` floats for each part. A part has the same memory in every operation, so that
   /// it stays in its thread's cache.
   ThreadScratch thread_scratch(int64_t floats);
@@ -65,18 +84,12 @@ class CpuOps final : public Ops {
   int64_t scratch_stride_ = 0;
   Array<double> loss_parts_;  // one per chunk of samples
   Array<double> squares_;     // of weights and of directions, two per chunk of a tensor
-  Array<char> entries_;       // (row, occurrence) pairs, twice
-  Array<int64_t> counters_;   // radix counts, one set per thread
+  RowSorter row_sorter_;
   Array<int64_t> long_runs_;
   Array<int64_t> long_first_;
   Array<int64_t> touched_rows_;  // of one table
   Array<float> chunk_sums_;
-  struct TableRuns {
-    const RowTable* table;
-    Runs runs;
-    int64_t count;
-  };
-  std::vector<TableRuns> together_;  // tables that one operation updates
+  std::vector<TableRuns> together_;  // tables of one operation
   std::vector<BlockCopy> blocks_;    // without the rows that are not copied
 };
 

@@ -257,14 +257,12 @@ void cross_input_backward(const CrossInputBackward& o, int64_t r0, int64_t r1) {
   });
 }
 
-/// Sums of N columns. Sums rows in chunks, then adds the chunks' sums in order.
 template <class T, int N>
 inline void sum_columns(const Matrix& x, int64_t c, float* sums) {
-  constexpr int64_t kChunk = 256;
   Block<N> total{};
-  for (int64_t r = 0; r < x.rows; r += kChunk) {
+  for (int64_t r = 0; r < x.rows; r += kSumChunk) {
     Block<N> chunk{};
-    const int64_t end = smaller(x.rows, r + kChunk);
+    const int64_t end = smaller(x.rows, r + kSumChunk);
     for (int64_t i = r; i < end; ++i) chunk.plus(Block<N>::from(row_of<T>(x, i) + c));
     total.plus(chunk);
   }

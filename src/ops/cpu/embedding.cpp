@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 
 #include "cpu/cpu_ops.h"
 #include "cpu/in_turn.h"
@@ -33,14 +34,24 @@ Runs runs_of(const SegmentedRows& runs, View<const BagGradient> gradients, int64
   return r;
 }
 
-/// True if a segment has more than one chunk, so that threads may share its sum.
-bool has_long_run(const Runs& runs, int64_t count) {
-  if (runs.last + 2 - count <= kRunChunk)
-    return false;  // every segment has an occurrence, so none can be long
-  for (int64_t i = 0; i < count; ++i) {
-    if (runs.starts[i + 1] - runs.starts[i] > kRunChunk) return true;
+/// The most runs of more than one chunk that there can be: every run has an occurrence.
+int64_t most_long_runs(const Runs& runs, int64_t count) {
+  return runs.last + 2 - count > kRunChunk ? (runs.last + 1) / kRunChunk : 0;
+}
+
+/// Calls body(i) for each run i of more than one chunk, in order.
+template <class Body>
+void for_long_runs(const Runs& runs, int64_t count, const Body& body) {
+  const int64_t* const starts = runs.starts;
+  int64_t i = 0;
+  // Such a run has an occurrence whose number is a multiple of kRunChunk, and is not its first one.
+  for (int64_t k = kRunChunk; k <= runs.last; k += kRunChunk) {
+    const int64_t* const end = starts + std::min(count, i + kRunChunk + 1);
+    i = std::upper_bound(starts + i, end, k) - starts - 1;
+    if (starts[i + 1] - starts[i] <= kRunChunk) continue;
+    body(i);
+    k = starts[i + 1] / kRunChunk * kRunChunk;
   }
-  return false;
 }
 
 }  // namespace
@@ -68,60 +79,134 @@ void CpuOps::run(const EmbeddingBagForward& o) {
   });
 }
 
-Runs CpuOps::prepare_runs(const SegmentedRows& runs, View<const BagGradient> gradients,
-                          int64_t width) {
+void CpuOps::add_runs(size_t index, const SegmentedRows& runs, View<const BagGradient> gradients,
+                      int64_t width) {
   const int64_t count = runs.count[0];
-  Runs r = runs_of(runs, gradients, width);
-  const bool shared = parts_for(threads_, (r.last + 1) * width, kGrain) > 1;
-  if (shared && has_long_run(r, count)) sum_long_runs(r, count);
-  return r;
+  if (count == 0 || width == 0) return;
+  TableRuns table;
+  table.index = index;
+  table.runs = runs_of(runs, gradients, width);
+  table.count = count;
+  together_.push_back(table);
 }
 
-void CpuOps::sum_long_runs(Runs& runs, int64_t count) {
-  const size_t most = static_cast<size_t>(runs.last / kRunChunk + 1);
-  long_runs_.reserve(most);
-  long_first_.reserve(most + 1);
-  int64_t found = 0, chunks = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t length = runs.starts[i + 1] - runs.starts[i];
-    if (length <= kRunChunk) continue;
-    long_runs_[static_cast<size_t>(found)] = i;
-    long_first_[static_cast<size_t>(found++)] = chunks;
-    chunks += (length + kRunChunk - 1) / kRunChunk;
+/// Gives each table memory for its long runs and their chunk sums. Returns false if none has any.
+bool CpuOps::reserve_long_runs() {
+  int64_t runs = 0, floats = 0;
+  for (TableRuns& table : together_) {
+    table.first_long = runs;
+    table.first_sum = floats;
+    const int64_t most = most_long_runs(table.runs, table.count);
+    runs += most + 1;
+    floats += 2 * most * table.runs.width;  // each long run has a chunk that is not full
   }
-  long_first_[static_cast<size_t>(found)] = chunks;
-  chunk_sums_.reserve(static_cast<size_t>(chunks * runs.width));
-  parallel_ranges(threads_, chunks, 1, 1, [&](int64_t c0, int64_t c1) {
-    const int64_t* first = long_first_.data();
-    for (int64_t c = c0; c < c1; ++c) {
-      const int64_t at = std::upper_bound(first, first + found, c) - first - 1;
-      const int64_t run = long_runs_[static_cast<size_t>(at)];
-      const int64_t k0 = runs.starts[run] + (c - first[at]) * kRunChunk;
-      kernels_.sum_chunk(runs, k0, std::min(k0 + kRunChunk, runs.starts[run + 1]),
-                         chunk_sums_.data() + c * runs.width);
+  if (floats == 0) return false;
+  long_runs_.reserve(static_cast<size_t>(runs));
+  long_first_.reserve(static_cast<size_t>(runs));
+  chunk_sums_.reserve(static_cast<size_t>(floats));
+  return true;
+}
+
+void CpuOps::find_long_runs(TableRuns& table) {
+  if (most_long_runs(table.runs, table.count) == 0) return;
+  int64_t* const numbers = long_runs_.data() + table.first_long;
+  int64_t* const first = long_first_.data() + table.first_long;
+  Runs& runs = table.runs;
+  first[0] = 0;
+  for_long_runs(runs, table.count, [&](int64_t i) {
+    const int64_t at = runs.long_count++;
+    numbers[at] = i;
+    first[at + 1] = first[at] + (runs.starts[i + 1] - runs.starts[i] + kRunChunk - 1) / kRunChunk;
+  });
+  runs.long_runs = numbers;
+  runs.long_first = first;
+  runs.chunk_sums = chunk_sums_.data() + table.first_sum;
+}
+
+/// Sums chunk `c` of the table's long runs.
+void CpuOps::sum_chunk(const TableRuns& table, int64_t c) {
+  const Runs& runs = table.runs;
+  const int64_t* const first = runs.long_first;
+  const int64_t at = std::upper_bound(first, first + runs.long_count, c) - first - 1;
+  const int64_t run = runs.long_runs[at];
+  const int64_t k0 = runs.starts[run] + (c - first[at]) * kRunChunk;
+  kernels_.sum_chunk(runs, k0, std::min(k0 + kRunChunk, runs.starts[run + 1]),
+                     chunk_sums_.data() + table.first_sum + c * runs.width);
+}
+
+void CpuOps::sum_chunks(std::atomic<int64_t>& next) {
+  size_t t = 0;
+  int64_t passed = 0;  // chunks of the tables before
+  for (int64_t c = next++;; c = next++) {
+    for (; t < together_.size(); ++t) {
+      const Runs& runs = together_[t].runs;
+      const int64_t chunks = runs.long_count == 0 ? 0 : runs.long_first[runs.long_count];
+      if (c < passed + chunks) break;
+      passed += chunks;
+    }
+    if (t == together_.size()) return;
+    sum_chunk(together_[t], c - passed);
+  }
+}
+
+template <class Fetch, class Work>
+void CpuOps::for_runs(const std::function<void()>& progress, const Fetch& fetch, const Work& work) {
+  int64_t total = 0, width = 0;
+  for (const TableRuns& table : together_) {
+    total += work_before(table.runs, table.count);
+    width = std::max(width, table.runs.width);
+  }
+  const Parts parts = parts_for(threads_, total, kGrain);
+  const int shares = shares_for(parts, total, kGrain);
+  const ThreadScratch scratch = thread_scratch(3 * width);
+  const auto take_shares = [&](int part, std::atomic<int>& next) {
+    for (int share = next++; share < shares; share = next++) {
+      run_share(part_of(total, share, shares), parts == 1 ? &progress : nullptr, fetch,
+                [&](const TableRuns& table, int64_t i0, int64_t i1) {
+                  work(table, i0, i1, scratch(part));
+                });
+    }
+  };
+  std::atomic<int> next_share{0};
+  if (parts == 1 || !reserve_long_runs()) {
+    return parallel(parts, [&](int part) { take_shares(part, next_share); });
+  }
+  std::atomic<int64_t> next_chunk{0};
+  parallel_phases(parts, 3, [&](int part, int phase) {
+    if (phase == 0) {
+      for (size_t t = static_cast<size_t>(part); t < together_.size();
+           t += static_cast<size_t>(parts)) {
+        find_long_runs(together_[t]);
+      }
+    } else if (phase == 1) {
+      sum_chunks(next_chunk);
+    } else {
+      take_shares(part, next_share);
     }
   });
-  runs.long_runs = long_runs_.data();
-  runs.long_first = long_first_.data();
-  runs.long_count = found;
-  runs.chunk_sums = chunk_sums_.data();
 }
 
-template <class Body>
-void CpuOps::for_run_ranges(const Runs& runs, int64_t count, const Body& body) {
-  const auto before = [&](int64_t i) { return work_before(runs, i); };
-  const int64_t total = before(count);
-  const Parts parts = parts_for(threads_, total, kGrain);
-  const ThreadScratch scratch = thread_scratch(3 * runs.width);
-  parallel(parts, [&](int part) {
-    const Range mine = part_of(total, part, parts);
-    const int64_t i0 = first_at(count, mine.begin, before);
-    const int64_t i1 = first_at(count, mine.end, before);
-    if (i0 < i1) body(i0, i1, scratch(part));
-  });
+template <class Fetch, class Work>
+void CpuOps::run_share(Range share, const std::function<void()>* progress, const Fetch& fetch,
+                       const Work& work) {
+  int64_t passed = 0, since_progress = 0;
+  auto turn = in_turn<TableRuns>(fetch, work);
+  for (const TableRuns& t : together_) {
+    const auto before = [&](int64_t i) { return passed + work_before(t.runs, i); };
+    const int64_t i0 = first_at(t.count, share.begin, before);
+    const int64_t i1 = first_at(t.count, share.end, before);
+    if (i0 < i1) turn.add(t, i0, i1, before(i1) - before(i0));
+    const int64_t work_of_table = work_before(t.runs, t.count);
+    passed += work_of_table;
+    since_progress += work_of_table;
+    if (!progress || since_progress < kGrain) continue;
+    (*progress)();
+    since_progress = 0;
+  }
+  turn.finish();
 }
 
-/// Like for_run_ranges(), for rows whose gradients are in memory.
+/// Calls body(i0, i1, scratch [width]) for ranges of rows whose gradients are in memory.
 template <class Body>
 void CpuOps::for_row_ranges(int64_t count, int64_t width, const Body& body) {
   if (count <= 0) return;
@@ -135,74 +220,36 @@ void CpuOps::for_row_ranges(int64_t count, int64_t width, const Body& body) {
 
 void CpuOps::run(const EmbeddingBagBackward& o) {
   const auto& [runs, gradients, grads] = o;
-  const int64_t count = runs.count[0];
-  if (count == 0 || grads.cols == 0) return;
-  const Runs prepared = prepare_runs(runs, gradients, grads.cols);
-  for_run_ranges(prepared, count, [&](int64_t i0, int64_t i1, float* scratch) {
-    kernels_.sum_runs(prepared, i0, i1, scratch, grads.data, grads.stride);
-  });
+  together_.clear();
+  add_runs(0, runs, gradients, grads.cols);
+  for_runs([] {}, [](const TableRuns&, int64_t, int64_t) {},
+           [&](const TableRuns& t, int64_t i0, int64_t i1, float* scratch) {
+             kernels_.sum_runs(t.runs, i0, i1, scratch, grads.data, grads.stride);
+           });
 }
 
 void CpuOps::run(const EmbeddingBagUpdate& o) {
   const auto& [step, table, runs, gradients] = o;
-  const int64_t count = runs.count[0];
-  if (count == 0 || table.width == 0 || skips_update(step)) return;
-  const Runs prepared = prepare_runs(runs, gradients, table.width);
-  for_run_ranges(prepared, count, [&](int64_t i0, int64_t i1, float* scratch) {
-    kernels_.update_runs(step, table, prepared, i0, i1, scratch);
-  });
+  const UpdatedShard shard{table, {}, gradients, runs};
+  run(UpdateShards{step, {&shard, 1}, [] {}});
 }
 
 void CpuOps::run(const UpdateShards& o) {
   const auto& [step, shards, progress] = o;
   if (skips_update(step)) return;
   together_.clear();
-  int64_t total = 0, width = 0;
-  for (const UpdatedShard& shard : shards) {
-    const int64_t count = shard.runs.count[0];
-    if (count == 0 || shard.table.width == 0) continue;
-    const Runs runs = runs_of(shard.runs, shard.gradients, shard.table.width);
-    if (threads_ > 1 && has_long_run(runs, count)) {
-      embedding_bag_update(step, shard.table, shard.runs, shard.gradients);
-      progress();
-      continue;
-    }
-    together_.push_back({&shard.table, runs, count});
-    total += work_before(runs, count);
-    width = std::max(width, runs.width);
+  for (size_t s = 0; s < shards.size(); ++s) {
+    add_runs(s, shards[s].runs, shards[s].gradients, shards[s].table.width);
   }
-  const Parts parts = parts_for(threads_, total, kGrain);
-  const int shares = shares_for(parts, total, kGrain);
-  const ThreadScratch scratch = thread_scratch(3 * width);
-  parallel_shares(parts, shares, [&](int part, int share) {
-    update_share(step, part_of(total, share, shares), scratch(part),
-                 parts == 1 ? &progress : nullptr);
-  });
+  for_runs(
+      progress,
+      [&](const TableRuns& t, int64_t i0, int64_t i1) {
+        kernels_.fetch_runs(step, shards[t.index].table, t.runs, i0, i1);
+      },
+      [&](const TableRuns& t, int64_t i0, int64_t i1, float* scratch) {
+        kernels_.update_runs(step, shards[t.index].table, t.runs, i0, i1, scratch);
+      });
   progress();
-}
-
-void CpuOps::update_share(const OptimizerStep& step, Range share, float* scratch,
-                          const std::function<void()>* progress) {
-  int64_t passed = 0, since_progress = 0;
-  auto turn =
-      in_turn<TableRuns>([&](const TableRuns& t, int64_t i0,
-                             int64_t i1) { kernels_.fetch_runs(step, *t.table, t.runs, i0, i1); },
-                         [&](const TableRuns& t, int64_t i0, int64_t i1) {
-                           kernels_.update_runs(step, *t.table, t.runs, i0, i1, scratch);
-                         });
-  for (const TableRuns& t : together_) {
-    const auto before = [&](int64_t i) { return passed + work_before(t.runs, i); };
-    const int64_t i0 = first_at(t.count, share.begin, before);
-    const int64_t i1 = first_at(t.count, share.end, before);
-    if (i0 < i1) turn.add(t, i0, i1, before(i1) - before(i0));
-    const int64_t work = work_before(t.runs, t.count);
-    passed += work;
-    since_progress += work;
-    if (!progress || since_progress < kGrain) continue;
-    (*progress)();
-    since_progress = 0;
-  }
-  turn.finish();
 }
 
 void CpuOps::run(const RowSquareSums& o) {
@@ -227,31 +274,39 @@ void CpuOps::update_rows(const OptimizerStep& step, const RowTable& table, int64
 }
 
 void CpuOps::run(const SumTableGradients& o) {
+  together_.clear();
   for (size_t t = 0; t < o.tables.size(); ++t) {
     const UpdatedShard& table = o.tables[t];
-    const TableGradients& to = o.gradients[t];
-    const int64_t count = table.runs.count[0];
-    for (int64_t i = 0; i < count; ++i) {
-      to.touched[static_cast<size_t>(table.runs.rows[static_cast<size_t>(i)])] = 1;
-    }
-    if (count == 0 || to.rows.cols == 0) continue;
-    const Runs runs = prepare_runs(table.runs, table.gradients, to.rows.cols);
-    for_run_ranges(runs, count, [&](int64_t i0, int64_t i1, float* scratch) {
-      kernels_.sum_runs_by_row(runs, i0, i1, scratch, to.rows.data, to.rows.stride);
-    });
+    add_runs(t, table.runs, table.gradients, o.gradients[t].rows.cols);
   }
+  for_runs([] {}, [](const TableRuns&, int64_t, int64_t) {},
+           [&](const TableRuns& t, int64_t i0, int64_t i1, float* scratch) {
+             const TableGradients& to = o.gradients[t.index];
+             for (int64_t i = i0; i < i1; ++i) to.touched[static_cast<size_t>(t.runs.rows[i])] = 1;
+             kernels_.sum_runs_by_row(t.runs, i0, i1, scratch, to.rows.data, to.rows.stride);
+           });
 }
 
 void CpuOps::run(const UpdateTables& o) {
   for (const auto& [table, gradients] : o.tables) {
-    touched_rows_.reserve(gradients.touched.size());
-    size_t count = 0;
-    for (size_t r = 0; r < gradients.touched.size(); ++r) {
-      if (gradients.touched[r] > 0) touched_rows_[count++] = static_cast<int64_t>(r);
-    }
-    update_rows(o.step, table, static_cast<int64_t>(count),
-                {touched_rows_.data(), gradients.rows.data, gradients.rows.stride, /*by_row=*/true,
-                 nullptr, 0});
+    if (table.width == 0 || skips_update(o.step)) continue;
+    const View<float> touched = gradients.touched;
+    touched_rows_.reserve(touched.size());
+    const RowGradients grads{touched_rows_.data(),
+                             gradients.rows.data,
+                             gradients.rows.stride,
+                             /*by_row=*/true,
+                             nullptr,
+                             0};
+    for_row_ranges(static_cast<int64_t>(touched.size()), table.width,
+                   [&](int64_t r0, int64_t r1, float* scratch) {
+                     int64_t end = r0;
+                     for (int64_t r = r0; r < r1; ++r) {
+                       if (touched[static_cast<size_t>(r)] > 0)
+                         touched_rows_[static_cast<size_t>(end++)] = r;
+                     }
+                     if (end > r0) kernels_.update_rows(o.step, table, grads, r0, end, scratch);
+                   });
   }
 }
 

@@ -1,332 +1,178 @@
-#include <algorithm>
 #include <atomic>
-#include <bit>
-#include <limits>
 
 #include "dlrm/core/error.h"
 
 #include "cpu/cpu_ops.h"
 #include "cpu/parallel.h"
+#include "cpu/row_sorter.h"
 
 namespace dlrm::cpu {
 namespace {
 
 constexpr int64_t kGrain = 2048;  // ids per thread
 
-/// An id and its occurrence, for any row, group and bag.
-struct WideEntry {
-  uint64_t row;
-  Occurrence at;
-  static WideEntry of(int64_t row, size_t group, int64_t bag, int, const IdGroup&, int64_t) {
-    return {static_cast<uint64_t>(row), {static_cast<int32_t>(group), static_cast<int32_t>(bag)}};
-  }
-  Occurrence place(int) const { return at; }
-};
-
-/// The same with the id's weight.
-struct WeightedEntry {
-  uint64_t row;
-  Occurrence at;
-  float weight;
-  static WeightedEntry of(int64_t row, size_t group, int64_t bag, int, const IdGroup& ids,
-                          int64_t k) {
-    return {static_cast<uint64_t>(row),
-            {static_cast<int32_t>(group), static_cast<int32_t>(bag)},
-            ids.weights ? ids.weights[k] : 1.0f};
-  }
-  Occurrence place(int) const { return at; }
-};
-
-/// Half the size of WideEntry, for rows and places of at most 32 bits each. The place is group ·
-/// 2^bag_bits + bag.
-struct Entry {
-  uint32_t row;
-  uint32_t at;
-  static Entry of(int64_t row, size_t group, int64_t bag, int bag_bits, const IdGroup&, int64_t) {
-    return {static_cast<uint32_t>(row),
-            static_cast<uint32_t>(group << bag_bits | static_cast<size_t>(bag))};
-  }
-  Occurrence place(int bag_bits) const {
-    return {static_cast<int32_t>(at >> bag_bits),
-            static_cast<int32_t>(at & ((uint32_t{1} << bag_bits) - 1))};
-  }
-};
-
-int bits_of(int64_t values) {
-  return static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(values, 1) - 1)));
-}
-
-/// The ids of some groups, and the parameters for sorting them.
-struct Ids {
-  View<const IdGroup> groups;
-  int64_t rows = 0;
-  int64_t count = 0;
-  int bag_bits = 0;
-  bool compact = false;
-  bool weighted = false;
-
-  Ids(View<const IdGroup> all, int64_t table_rows, const SegmentedRows& runs)
-      : groups(all), rows(table_rows), weighted(!runs.weights.empty()) {
-    int64_t bags = 0;
-    for (const IdGroup& g : all) {
-      bags = std::max(bags, g.bags);
-      count += ids_of(g);
-    }
-    bag_bits = std::min(bits_of(bags), 31);
-    compact = rows <= int64_t{std::numeric_limits<uint32_t>::max()} &&
-              bag_bits + bits_of(static_cast<int64_t>(all.size())) <= 32;
-  }
-  size_t scratch_bytes() const {
-    const size_t entry = weighted  ? sizeof(WeightedEntry)
-                         : compact ? sizeof(Entry)
-                                   : sizeof(WideEntry);
-    return 2 * static_cast<size_t>(count) * entry;
-  }
-  static int64_t ids_of(const IdGroup& g) {
-    return g.bags == 0 ? 0 : g.offsets[g.bags] - g.offsets[0];
-  }
-};
-
-/// Digits of a radix sort over the `bits` that rows need.
-struct Digits {
-  int passes;
-  int bits;
-  int64_t buckets() const { return int64_t{1} << bits; }
-
-  Digits(int64_t rows, int64_t count) {
-    const int needed = std::max(1, bits_of(rows));
-    // A pass also scans its buckets, so a few ids are sorted faster with narrower digits.
-    const int widest = count < 512 ? 6 : count < 8192 ? 8 : 11;
-    passes = (needed + widest - 1) / widest;
-    bits = (needed + passes - 1) / passes;
-  }
-};
-
-/// Writes entries [range) of the list of all ids, ordered by group, then bag, then position.
-template <class E>
-void write_entries(const Ids& ids, Range range, E* entries) {
-  int64_t passed = 0;
-  for (size_t g = 0; g < ids.groups.size(); ++g) {
-    const IdGroup& group = ids.groups[g];
-    const int64_t count = Ids::ids_of(group);
-    const int64_t from = std::max<int64_t>(range.begin - passed, 0);
-    const int64_t to = std::min(range.end - passed, count);
-    if (from < to) {
-      const int64_t base = group.offsets[0];
-      const int64_t* end = group.offsets + group.bags + 1;
-      int64_t bag = std::upper_bound(group.offsets, end, base + from) - group.offsets - 1;
-      for (int64_t k = from; k < to; ++k) {
-        while (group.offsets[bag + 1] <= base + k) ++bag;
-        entries[passed + k] = E::of(group.ids[base + k], g, bag, ids.bag_bits, group, base + k);
-      }
-    }
-    passed += count;
-  }
-}
-
-/// Writes the list of all ids and counts the values of each digit: counters [passes, buckets].
-template <class E>
-void write_and_count(const Ids& ids, const Digits& digits, E* entries, int64_t* counters) {
-  const uint64_t mask = static_cast<uint64_t>(digits.buckets() - 1);
-  std::fill_n(counters, digits.passes * digits.buckets(), 0);
-  for (size_t g = 0; g < ids.groups.size(); ++g) {
-    const IdGroup& group = ids.groups[g];
-    for (int64_t bag = 0; bag < group.bags; ++bag) {
-      for (int64_t k = group.offsets[bag]; k < group.offsets[bag + 1]; ++k) {
-        const auto row = static_cast<uint64_t>(group.ids[k]);
-        *entries++ = E::of(group.ids[k], g, bag, ids.bag_bits, group, k);
-        int64_t* counts = counters;
-        for (int pass = 0; pass < digits.passes; ++pass, counts += digits.buckets()) {
-          ++counts[row >> (pass * digits.bits) & mask];
-        }
-      }
-    }
-  }
-}
-
-/// Turns the counts of values into the index of each value's first entry.
-void counts_to_starts(int64_t* counts, int64_t buckets) {
-  int64_t next = 0;
-  for (int64_t b = 0; b < buckets; ++b) {
-    const int64_t here = counts[b];
-    counts[b] = next;
-    next += here;
-  }
-}
-
-/// One stable pass by one digit, in one thread. starts: [buckets].
-template <class E>
-void scatter(const E* from, E* to, int64_t count, int shift, uint64_t mask, int64_t* starts) {
-  for (int64_t k = 0; k < count; ++k) {
-    to[starts[static_cast<uint64_t>(from[k].row) >> shift & mask]++] = from[k];
-  }
-}
-
-/// One stable pass by one digit. counters: [parts, buckets].
-template <class E>
-void radix_pass(const E* from, E* to, int64_t count, int shift, const Digits& digits, Parts parts,
-                int64_t* counters) {
-  const int64_t buckets = digits.buckets();
-  const uint64_t mask = static_cast<uint64_t>(buckets - 1);
-  const auto bucket = [&](const E& e) { return (static_cast<uint64_t>(e.row) >> shift) & mask; };
-  parallel(parts, [&](int part) {
-    int64_t* mine = counters + part * buckets;
-    std::fill_n(mine, buckets, 0);
-    const Range range = part_of(count, part, parts);
-    for (int64_t k = range.begin; k < range.end; ++k) ++mine[bucket(from[k])];
-  });
-  int64_t next = 0;
-  for (int64_t b = 0; b < buckets; ++b) {
-    for (int part = 0; part < parts; ++part) {
-      int64_t& at = counters[part * buckets + b];
-      const int64_t here = at;
-      at = next;
-      next += here;
-    }
-  }
-  parallel(parts, [&](int part) {
-    int64_t* mine = counters + part * buckets;
-    const Range range = part_of(count, part, parts);
-    for (int64_t k = range.begin; k < range.end; ++k) to[mine[bucket(from[k])]++] = from[k];
-  });
-}
-
-/// Cuts entries [range) into segments. The first one has number `run`. Returns the next number.
-template <class E>
-int64_t cut_runs(const E* sorted, Range range, int bag_bits, int64_t run,
-                 const SegmentedRows& runs) {
-  for (int64_t k = range.begin; k < range.end; ++k) {
-    runs.occurrences[static_cast<size_t>(k)] = sorted[k].place(bag_bits);
-    if constexpr (requires { sorted[k].weight; }) {
-      runs.weights[static_cast<size_t>(k)] = sorted[k].weight;
-    }
-    if (k > 0 && sorted[k].row == sorted[k - 1].row) continue;
-    runs.rows[static_cast<size_t>(run)] = static_cast<int64_t>(sorted[k].row);
-    runs.starts[static_cast<size_t>(run++)] = k;
-  }
-  return run;
-}
-
-void end_runs(int64_t found, int64_t count, const SegmentedRows& runs) {
-  runs.starts[static_cast<size_t>(found)] = count;
-  runs.count[0] = found;
-}
-
-/// Cuts sorted entries into segments. firsts: [parts + 1] scratch.
-template <class E>
-void write_runs(const E* sorted, int64_t count, int bag_bits, Parts parts, int64_t* firsts,
-                const SegmentedRows& runs) {
-  parallel(parts, [&](int part) {
-    const Range range = part_of(count, part, parts);
-    int64_t found = 0;
-    for (int64_t k = range.begin; k < range.end; ++k) {
-      found += k == 0 || sorted[k].row != sorted[k - 1].row;
-    }
-    firsts[part + 1] = found;
-  });
-  firsts[0] = 0;
-  for (int part = 0; part < parts; ++part) firsts[part + 1] += firsts[part];
-  parallel(parts, [&](int part) {
-    cut_runs(sorted, part_of(count, part, parts), bag_bits, firsts[part], runs);
-  });
-  end_runs(firsts[parts], count, runs);
-}
-
-/// entries: [2·count]; counters: counters_for() of one part.
-template <class E>
-void sort_rows_alone(const Ids& ids, const Digits& digits, E* entries, int64_t* counters,
-                     const SegmentedRows& runs) {
-  E* sorted = entries;
-  E* other = sorted + ids.count;
-  const uint64_t mask = static_cast<uint64_t>(digits.buckets() - 1);
-  write_and_count(ids, digits, sorted, counters);
-  for (int pass = 0; pass < digits.passes; ++pass, counters += digits.buckets()) {
-    counts_to_starts(counters, digits.buckets());
-    scatter(sorted, other, ids.count, pass * digits.bits, mask, counters);
-    std::swap(sorted, other);
-  }
-  end_runs(cut_runs(sorted, {0, ids.count}, ids.bag_bits, 0, runs), ids.count, runs);
-}
-
-/// entries: [2·count]; counters: counters_for() of `parts` parts.
-template <class E>
-void sort_rows(const Ids& ids, Parts parts, E* entries, int64_t* counters,
-               const SegmentedRows& runs) {
-  const Digits digits(ids.rows, ids.count);
-  if (parts == 1) return sort_rows_alone(ids, digits, entries, counters, runs);
-  E* sorted = entries;
-  E* other = sorted + ids.count;
-  parallel(parts, [&](int part) { write_entries(ids, part_of(ids.count, part, parts), sorted); });
-  for (int pass = 0; pass < digits.passes; ++pass) {
-    radix_pass(sorted, other, ids.count, pass * digits.bits, digits, parts, counters);
-    std::swap(sorted, other);
-  }
-  write_runs(sorted, ids.count, ids.bag_bits, parts, counters, runs);
-}
-
-int64_t counters_for(const Ids& ids, Parts parts) {
-  const Digits digits(ids.rows, ids.count);
-  return parts == 1 ? digits.passes * digits.buckets() : parts * digits.buckets() + parts + 1;
-}
-
-void sort_rows(const Ids& ids, Parts parts, char* entries, int64_t* counters,
-               const SegmentedRows& runs) {
-  DLRM_CHECK(runs.occurrences.size() >= static_cast<size_t>(ids.count), "room for {} of {} ids",
-             runs.occurrences.size(), ids.count);
-  if (ids.weighted) {
-    sort_rows(ids, parts, reinterpret_cast<WeightedEntry*>(entries), counters, runs);
-  } else if (ids.compact) {
-    sort_rows(ids, parts, reinterpret_cast<Entry*>(entries), counters, runs);
-  } else {
-    sort_rows(ids, parts, reinterpret_cast<WideEntry*>(entries), counters, runs);
-  }
-}
+size_t to_cache_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-void CpuOps::run(const GroupRows& o) {
-  const auto& [groups, rows, runs] = o;
-  const Ids ids(groups, rows, runs);
-  const Parts parts = parts_for(threads_, ids.count, kGrain);
-  entries_.reserve(ids.scratch_bytes());
-  counters_.reserve(static_cast<size_t>(counters_for(ids, parts)));
-  sort_rows(ids, parts, entries_.data(), counters_.data(), runs);
-}
+RowSorter::RowSorter(Device& device, int threads)
+    : threads_(threads), entries_(device, 0, "row sorting"), counters_(device, 0, "row sorting") {}
 
-void CpuOps::run(const GroupShardRows& o) {
-  const auto& [shards, progress] = o;
-  // With many shards, each is sorted by one thread. There are no barriers, and the data stays in
-  // that thread's cache.
-  if (shards.size() < 2 * static_cast<size_t>(threads_)) {
-    Ops::run(o);
-    return;
-  }
-  size_t bytes = 0;
-  int64_t counters = 0, total = 0;
+void RowSorter::sort(View<const UpdatedShard> shards, const std::function<void()>& progress) {
+  int64_t total = 0;
   for (const UpdatedShard& shard : shards) {
     const Ids ids(shard.groups, shard.table.rows, shard.runs);
-    bytes = std::max(bytes, ids.scratch_bytes());
-    counters = std::max(counters, counters_for(ids, Parts()));
+    DLRM_CHECK(shard.runs.occurrences.size() >= static_cast<size_t>(ids.count),
+               "room for {} of {} ids", shard.runs.occurrences.size(), ids.count);
     total += ids.count;
   }
-  bytes = (bytes + 63) / 64 * 64;
   const Parts parts = parts_for(threads_, total, kGrain);
-  entries_.reserve(bytes * static_cast<size_t>(parts));
-  counters_.reserve(static_cast<size_t>(counters * parts));
+  cut(shards, total, parts);
+  lay_out(parts);
+  int phases = 1;
+  for (const CutTable& table : cut_) {
+    phases = std::max(phases, kPhasesOfDigit * table.digits.passes + 2);
+  }
   std::atomic<size_t> next{0};
-  parallel(parts, [&](int part) {
+  parallel_phases(parts, phases, [&](int part, int phase) {
+    sort_pieces(part, parts, phase);
+    if (phase + 1 < phases) return;
     int64_t since_progress = 0;
-    for (size_t i = next++; i < shards.size(); i = next++) {
-      const Ids ids(shards[i].groups, shards[i].table.rows, shards[i].runs);
-      sort_rows(ids, Parts(), entries_.data() + bytes * static_cast<size_t>(part),
-                counters_.data() + counters * part, shards[i].runs);
+    for (size_t i = next++; i < whole_.size(); i = next++) {
+      const UpdatedShard& shard = *whole_[i];
+      const Ids ids(shard.groups, shard.table.rows, shard.runs);
+      ids.with_entry([&]<class E>(E) {
+        sort_alone(ids, Digits(ids),
+                   reinterpret_cast<E*>(entries_.data() + whole_bytes_ * static_cast<size_t>(part)),
+                   counters_.data() + whole_counters_ * part, shard.runs);
+      });
       since_progress += ids.count;
       if (parts > 1 || since_progress < kGrain) continue;
       progress();
       since_progress = 0;
     }
   });
-  progress();
+}
+
+/// Tables of more than half a thread's share of the ids are cut.
+void RowSorter::cut(View<const UpdatedShard> shards, int64_t total, int parts) {
+  cut_.clear();
+  whole_.clear();
+  cut_ids_ = 0;
+  whole_bytes_ = 0;
+  whole_counters_ = 0;
+  for (const UpdatedShard& shard : shards) {
+    const Ids ids(shard.groups, shard.table.rows, shard.runs);
+    const Digits digits(ids);
+    const bool serves_several = parts_for(threads_, ids.count, kGrain) > 1;
+    if (parts > 1 && serves_several && 2 * parts * ids.count > total) {
+      cut_.push_back({.ids = ids, .digits = digits, .runs = &shard.runs, .first = cut_ids_});
+      cut_ids_ += ids.count;
+      continue;
+    }
+    whole_.push_back(&shard);
+    whole_bytes_ = std::max(whole_bytes_, to_cache_line(ids.scratch_bytes()));
+    whole_counters_ = std::max(whole_counters_, digits.passes * digits.buckets());
+  }
+}
+
+/// Gives cut tables their pieces and their memory, behind that of whole tables.
+void RowSorter::lay_out(int parts) {
+  size_t bytes = whole_bytes_ * static_cast<size_t>(parts);
+  int64_t counters = whole_counters_ * parts;
+  int part = 0;
+  for (CutTable& table : cut_) {
+    while (part_of(cut_ids_, part, parts).end <= table.first) ++part;
+    table.first_part = part;
+    while (part_of(cut_ids_, part, parts).end < table.first + table.ids.count) ++part;
+    table.pieces = part - table.first_part + 1;
+    bytes += to_cache_line(table.ids.scratch_bytes());
+    counters += table.pieces * (table.digits.buckets() + 1);
+  }
+  entries_.reserve(bytes);
+  counters_.reserve(static_cast<size_t>(counters));
+  char* entries = entries_.data() + whole_bytes_ * static_cast<size_t>(parts);
+  int64_t* next = counters_.data() + whole_counters_ * parts;
+  for (CutTable& table : cut_) {
+    table.entries = entries;
+    entries += to_cache_line(table.ids.scratch_bytes());
+    table.counters = next;
+    table.sums = next + table.pieces * table.digits.buckets();
+    next = table.sums + table.pieces;
+  }
+}
+
+void RowSorter::sort_pieces(int part, int parts, int phase) const {
+  const Range mine = part_of(cut_ids_, part, parts);
+  for (const CutTable& table : cut_) {
+    const Range range{std::max<int64_t>(mine.begin - table.first, 0),
+                      std::min(mine.end - table.first, table.ids.count)};
+    if (range.size() <= 0) continue;
+    const Piece piece{part - table.first_part, range};
+    table.ids.with_entry([&]<class E>(E) { sort_piece<E>(table, piece, phase); });
+  }
+}
+
+template <class E>
+void RowSorter::sort_piece(const CutTable& table, const Piece& piece, int phase) {
+  const int64_t buckets = table.digits.buckets();
+  const uint64_t mask = static_cast<uint64_t>(buckets - 1);
+  const int pass = phase / kPhasesOfDigit, shift = pass * table.digits.bits;
+  E* from = reinterpret_cast<E*>(table.entries);
+  E* to = from + table.ids.count;
+  if (pass % 2 != 0) std::swap(from, to);
+  int64_t* const mine = table.counters + piece.number * buckets;
+  const auto step = phase % kPhasesOfDigit;
+  if (pass > table.digits.passes) return;
+  if (pass == table.digits.passes) {
+    if (step == 0) table.sums[piece.number] = count_runs(from, piece.range);
+    if (step == 1) write_runs(table, piece, from);
+  } else if (step == 0) {
+    if (pass == 0) write_entries(table.ids, piece.range, from);
+    std::fill_n(mine, buckets, 0);
+    for (int64_t k = piece.range.begin; k < piece.range.end; ++k) {
+      ++mine[static_cast<uint64_t>(from[k].row) >> shift & mask];
+    }
+  } else if (step == 1) {
+    // Of a range of digits: each piece's places relative to the range's first one.
+    const Range range = part_of(buckets, piece.number, table.pieces);
+    int64_t next = 0;
+    for (int64_t b = range.begin; b < range.end; ++b) {
+      for (int p = 0; p < table.pieces; ++p) {
+        next += std::exchange(table.counters[p * buckets + b], next);
+      }
+    }
+    table.sums[piece.number] = next;
+  } else {
+    int64_t first = 0;
+    for (int p = 0; p < table.pieces; ++p) {
+      const Range range = part_of(buckets, p, table.pieces);
+      for (int64_t b = range.begin; b < range.end; ++b) mine[b] += first;
+      first += table.sums[p];
+    }
+    scatter(from, to, piece.range, shift, mask, mine);
+  }
+}
+
+template <class E>
+void RowSorter::write_runs(const CutTable& table, const Piece& piece, const E* sorted) {
+  int64_t run = 0;
+  for (int p = 0; p < piece.number; ++p) run += table.sums[p];
+  run = cut_runs(sorted, piece.range, table.ids.bag_bits, run, *table.runs);
+  if (piece.number == table.pieces - 1) end_runs(run, table.ids.count, *table.runs);
+}
+
+void CpuOps::run(const GroupRows& o) {
+  UpdatedShard shard;
+  shard.table.rows = o.rows;
+  shard.groups = o.groups;
+  shard.runs = o.runs;
+  row_sorter_.sort({&shard, 1}, [] {});
+}
+
+void CpuOps::run(const GroupShardRows& o) {
+  row_sorter_.sort(o.shards, o.progress);
+  o.progress();
 }
 
 }  // namespace dlrm::cpu

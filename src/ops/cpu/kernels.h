@@ -15,6 +15,9 @@ namespace dlrm::cpu {
 /// Occurrences in a chunk. Longer runs are summed in chunks, which threads may share.
 inline constexpr int64_t kRunChunk = 1024;
 
+/// Rows whose columns are summed as a unit. The sums of these units are then added in order.
+inline constexpr int64_t kSumChunk = 256;
+
 /// SegmentedRows as plain pointers, and the chunk sums of runs longer than kRunChunk.
 struct Runs {
   const int64_t* rows = nullptr;
@@ -122,7 +125,7 @@ struct Kernels {
   void (*cross_input_backward)(const CrossInputBackward& o, int64_t r0, int64_t r1);
   void (*fm_forward)(const FmForward& o, int64_t r0, int64_t r1);
   void (*fm_backward)(const FmBackward& o, int64_t r0, int64_t r1);
-  /// Sums of columns [c0, c1) over all rows, rows in fixed chunks.
+  /// Sums of columns [c0, c1) over all rows, in chunks of kSumChunk rows.
   void (*column_sums)(const Matrix& x, int64_t c0, int64_t c1, float* sums);
   /// y[r] = act(x[r]·w + bias), for one output.
   void (*one_output)(const Matrix& x, const void* w, float bias, Activation act, const Matrix& y,

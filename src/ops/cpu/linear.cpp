@@ -104,12 +104,45 @@ void CpuOps::run(const LinearBackwardWeight& o) {
     return;
   }
   if (dw.rows > 0 && dw.cols > 0) products_.backward_weight(dz, x, dw);
-  if (dbias.empty()) return;
-  // Divided at cache lines, so that threads share no line of dz.
-  const int64_t lines = (dz.cols + 31) / 32;
-  parallel_ranges(threads_, lines, 32 * dz.rows, kGrain, [&](int64_t l0, int64_t l1) {
-    kernels_.column_sums(dz, l0 * 32, std::min(l1 * 32, dz.cols), dbias.data());
-  });
+  if (!dbias.empty()) column_sums(dz, dbias);
+}
+
+/// Threads take chunks of rows and blocks of columns. They share no cache line of x.
+void CpuOps::column_sums(const Matrix& x, View<float> sums) {
+  constexpr int64_t kBlock = 32;  // columns
+  const int64_t blocks = (x.cols + kBlock - 1) / kBlock;
+  const int64_t chunks = (x.rows + kSumChunk - 1) / kSumChunk;
+  const auto columns = [&](int64_t b) {
+    return Range{b * kBlock, std::min((b + 1) * kBlock, x.cols)};
+  };
+  const Parts parts =
+      parts_for(threads_, blocks * kBlock * x.rows, kGrain).at_most(blocks * chunks);
+  if (parts <= blocks || chunks == 1) {
+    return parallel_ranges(threads_, blocks, kBlock * x.rows, kGrain, [&](int64_t b0, int64_t b1) {
+      kernels_.column_sums(x, b0 * kBlock, columns(b1 - 1).end, sums.data());
+    });
+  }
+  chunk_sums_.reserve(static_cast<size_t>(chunks * x.cols));
+  const auto chunk_at = [&](int64_t c) { return chunk_sums_.data() + c * x.cols; };
+  parallel_then(
+      parts,
+      [&](int part) {
+        const Range mine = part_of(blocks * chunks, part, parts);
+        for (int64_t k = mine.begin; k < mine.end; ++k) {
+          const int64_t r0 = k / blocks * kSumChunk;
+          const Range c = columns(k % blocks);
+          kernels_.column_sums(x.row_range(r0, std::min(kSumChunk, x.rows - r0)), c.begin, c.end,
+                               chunk_at(k / blocks));
+        }
+      },
+      [&](int part) {
+        const Range mine = part_of(x.cols, part, parts);
+        std::copy_n(chunk_at(0) + mine.begin, mine.size(), sums.data() + mine.begin);
+        for (int64_t c = 1; c < chunks; ++c) {
+          for (int64_t i = mine.begin; i < mine.end; ++i)
+            sums[static_cast<size_t>(i)] += chunk_at(c)[i];
+        }
+      });
 }
 
 void CpuOps::run(const ActivationBackward& o) {

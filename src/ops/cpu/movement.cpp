@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "cpu/cpu_ops.h"
@@ -179,15 +180,11 @@ void CpuOps::run(const FillZero& o) {
 
 void CpuOps::run(const FindNonFinite& o) {
   const auto& [x, bad] = o;
-  const Parts parts = parts_for(threads_, x.rows * x.cols, kGrain);
-  counters_.reserve(static_cast<size_t>(parts));
-  parallel(parts, [&](int part) {
-    const Range rows = part_of(x.rows, part, parts);
-    counters_[static_cast<size_t>(part)] = kernels_.all_finite(x, rows.begin, rows.end) ? 0 : 1;
+  std::atomic<bool> finite{true};
+  parallel_ranges(threads_, x.rows, x.cols, kGrain, [&](int64_t r0, int64_t r1) {
+    if (!kernels_.all_finite(x, r0, r1)) finite = false;
   });
-  for (int part = 0; part < parts; ++part) {
-    if (counters_[static_cast<size_t>(part)]) bad[0] = 1;
-  }
+  if (!finite) bad[0] = 1;
 }
 
 }  // namespace dlrm::cpu

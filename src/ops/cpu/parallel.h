@@ -38,20 +38,29 @@ void parallel(Parts parts, const Body& body) {
   for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) body(part);
 }
 
-/// Like parallel, then after(part) for each part once all calls of body have returned.
-template <class Body, class After>
-void parallel_then(Parts parts, const Body& body, const After& after) {
+/// Calls body(part, phase) for each part in each phase. All calls of a phase return before the next
+/// phase begins.
+template <class Body>
+void parallel_phases(Parts parts, int phases, const Body& body) {
   if (parts <= 1) {
-    body(0);
-    after(0);
+    for (int phase = 0; phase < phases; ++phase) body(0, phase);
     return;
   }
 #pragma omp parallel num_threads(parts.threads)
-  {
-    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) body(part);
+  for (int phase = 0; phase < phases; ++phase) {
+    if (phase > 0) {
 #pragma omp barrier
-    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) after(part);
+    }
+    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) {
+      body(part, phase);
+    }
   }
+}
+
+/// Like parallel, then after(part) for each part once all calls of body have returned.
+template <class Body, class After>
+void parallel_then(Parts parts, const Body& body, const After& after) {
+  parallel_phases(parts, 2, [&](int part, int phase) { phase == 0 ? body(part) : after(part); });
 }
 
 /// Calls body(part, share) for each share of [0, shares). A thread that is free takes the next
