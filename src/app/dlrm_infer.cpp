@@ -55,7 +55,7 @@ void declare(CLI::App& app, Arguments& a) {
       ->type_name("TYPE");
   app.add_option("--batch-size", a.load.batch_size, "samples computed at once, at most (256)")
       ->check(CLI::Range(int64_t{1}, kMostBatch));
-  app.add_option("--threads", a.threads, "that compute (default: OMP_NUM_THREADS, or all CPUs)")
+  app.add_option("--threads", a.threads, "that compute (default: OMP_NUM_THREADS, or all cores)")
       ->check(CLI::Range(1, kMostThreads));
 }
 
@@ -126,6 +126,16 @@ std::optional<TextFormat> text_format(const Arguments& a) {
   return std::nullopt;
 }
 
+/// Divides the threads among batches that are predicted at the same time. A thread of a batch gets
+/// enough samples for its work to take longer than meeting the others after each operation.
+void divide_threads(serve::LoadOptions& load) {
+  constexpr int64_t kSamplesAThread = 64;
+  const int threads = load.threads;
+  load.threads =
+      static_cast<int>(std::clamp<int64_t>(load.batch_size / kSamplesAThread, 1, threads));
+  load.batches = threads / load.threads;
+}
+
 /// Serves until a signal asks to stop.
 void serve_http(Arguments& a, std::shared_ptr<serve::TrainedModel> model) {
   const StopSignal stop;
@@ -149,14 +159,15 @@ void serve_http(Arguments& a, std::shared_ptr<serve::TrainedModel> model) {
 
 void run(Arguments& a, bool serves_http) {
   const auto comm = make_self_comm();
-  a.load.threads = threads_for(a.threads, machine_share(*comm));
+  const int threads = threads_for(a.threads, machine_share(*comm));
+  a.load.threads = threads;
+  if (serves_http) divide_threads(a.load);
   const auto loaded = std::make_shared<serve::TrainedModel>(find(*comm, a.checkpoint), a.load);
   serve::TrainedModel& model = *loaded;
   const Log log;
   log.info("{} (step {}): {} features, tables of {:.1f} MiB, {} thread{}", model.checkpoint(),
            model.step(), model.inputs().features.size(),
-           static_cast<double>(model.table_bytes()) / 0x1p20, a.load.threads,
-           a.load.threads == 1 ? "" : "s");
+           static_cast<double>(model.table_bytes()) / 0x1p20, threads, threads == 1 ? "" : "s");
   if (serves_http) return serve_http(a, loaded);
   serve::LineOptions lines;
   lines.records = !a.records.empty();

@@ -9,16 +9,25 @@ namespace dlrm::serve {
 Batcher::Batcher(std::shared_ptr<TrainedModel> model, int64_t batch_size,
                  std::chrono::microseconds wait, Counters& counters)
     : batch_size_(batch_size), wait_(wait), counters_(counters), model_(std::move(model)) {
-  thread_ = background_thread([this] { run(); });
+  try {
+    for (int i = 0; i < model_->batches(); ++i) {
+      threads_.push_back(background_thread([this] { run(); }));
+    }
+  } catch (...) {
+    end();
+    throw;
+  }
 }
 
-Batcher::~Batcher() {
+Batcher::~Batcher() { end(); }
+
+void Batcher::end() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
   arrived_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 std::vector<float> Batcher::predict(Samples samples) {
@@ -55,12 +64,14 @@ std::shared_ptr<TrainedModel> Batcher::model() const {
 }
 
 std::vector<Batcher::Request> Batcher::next() {
-  std::unique_lock lock(mutex_);
-  arrived_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
-  if (waiting_.empty()) return {};
-  arrived_.wait_until(lock, waiting_.front().arrival + wait_,
-                      [&] { return ending_ || waiting_samples_ >= batch_size_; });
   std::vector<Request> batch;
+  std::unique_lock lock(mutex_);
+  do {  // another thread may take what has arrived
+    arrived_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
+    if (waiting_.empty()) return {};
+    arrived_.wait_until(lock, waiting_.front().arrival + wait_,
+                        [&] { return ending_ || waiting_samples_ >= batch_size_; });
+  } while (waiting_.empty());
   int64_t samples = 0;
   while (!waiting_.empty()) {
     const int64_t size = waiting_.front().samples.size;
@@ -73,6 +84,7 @@ std::vector<Batcher::Request> Batcher::next() {
     waiting_.pop_front();
   }
   waiting_samples_ -= samples;
+  if (!waiting_.empty()) arrived_.notify_one();
   return batch;
 }
 

@@ -15,9 +15,10 @@
 
 namespace dlrm::serve {
 
-/// Predicts the samples of requests of several threads together, on a thread of its own. It takes
-/// what has arrived, and waits for more until there are `batch_size` samples, or until its first
-/// request has waited for `wait`. Requests are not cut.
+/// Predicts the samples of requests of several threads together, on a thread for each batch that
+/// the model can predict at the same time. Each takes what has arrived, and waits for more until
+/// there are `batch_size` samples, or until its first request has waited for `wait`. Requests are
+/// not cut.
 class Batcher {
  public:
   Batcher(std::shared_ptr<TrainedModel> model, int64_t batch_size, std::chrono::microseconds wait,
@@ -33,7 +34,7 @@ class Batcher {
   /// The probabilities, or the error that the model threw.
   using Done = std::function<void(std::vector<float>, std::exception_ptr)>;
   /// The same of samples that were made for `model`, without waiting. Calls `done` once, on the
-  /// thread of the batches or on this one. It must not throw.
+  /// a thread of the batches or on this one. It must not throw.
   void predict(std::shared_ptr<TrainedModel> model, Samples samples, Done done);
 
   /// The model of requests from now on. Those that wait are predicted by the model that they were
@@ -49,6 +50,7 @@ class Batcher {
     Done done;
     Clock::time_point arrival;
   };
+  void end();
   void run();
   /// Waits for a batch of one model. Returns no request at the end.
   std::vector<Request> next();
@@ -63,7 +65,7 @@ class Batcher {
   std::deque<Request> waiting_;
   int64_t waiting_samples_ = 0;
   bool ending_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace dlrm::serve

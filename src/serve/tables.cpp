@@ -36,12 +36,8 @@ bool repeats(const Samples& samples, const int64_t* bag, const int64_t* before) 
 
 }  // namespace
 
-Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType type,
-               int64_t batch_size)
-    : device_(device),
-      ops_(ops),
-      type_(type),
-      inputs_(model.num_features() - model.linear_features()) {
+Tables::Tables(Device& device, const ModelConfig& model, TableType type)
+    : device_(device), type_(type), inputs_(model.num_features() - model.linear_features()) {
   for (const TableConfig& config : model.tables) {
     Table table;
     table.path = config.path();
@@ -56,7 +52,6 @@ Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType typ
     }
     tables_.push_back(std::move(table));
   }
-  e_ = Array<float>(device, static_cast<size_t>(batch_size * width_), "embedding vectors");
 }
 
 void Tables::hold_rows(Communicator& comm, const std::string& checkpoint) {
@@ -126,20 +121,30 @@ int64_t Tables::bytes() const {
   return sum;
 }
 
-void Tables::gather(const Samples& samples, int64_t first, int64_t count) {
+void Tables::check_pages() const {
+  for (const auto& [path, file] : files_) file.check_pages();
+}
+
+TableLookup::TableLookup(const Tables& tables, Device& device, Ops& ops, int64_t batch_size)
+    : tables_(tables),
+      ops_(ops),
+      e_(device, static_cast<size_t>(batch_size * tables.width()), "embedding vectors") {}
+
+void TableLookup::gather(const Samples& samples, int64_t first, int64_t count) {
   ids_.clear();
   offsets_.clear();
   scales_.clear();
   weights_.clear();
   bags_.clear();
-  bag_of_.resize(static_cast<size_t>(inputs_ * count));
+  const int64_t inputs = tables_.inputs();
+  bag_of_.resize(static_cast<size_t>(inputs * count));
   auto bag_of = bag_of_.begin();
-  for (int64_t f = 0; f < inputs_; ++f) {
+  for (int64_t f = 0; f < inputs; ++f) {
     Bags& bags = bags_.emplace_back(Bags{0, offsets_.size(), scales_.size()});
     offsets_.push_back(static_cast<int64_t>(ids_.size()));
     for (int64_t s = first; s < first + count; ++s) {
-      const int64_t* bag = samples.offsets.data() + s * inputs_ + f;
-      if (s > first && repeats(samples, bag, bag - inputs_)) {
+      const int64_t* bag = samples.offsets.data() + s * inputs + f;
+      if (s > first && repeats(samples, bag, bag - inputs)) {
         *bag_of++ = bags.count - 1;
         continue;
       }
@@ -156,31 +161,34 @@ void Tables::gather(const Samples& samples, int64_t first, int64_t count) {
   }
 }
 
-void Tables::spread(const MatrixView<float>& e) const {
-  const int64_t count = e.rows;
-  for (size_t f = 0; f < features_.size(); ++f) {
-    const int64_t number = static_cast<int64_t>(f) % inputs_;
+void TableLookup::spread(const MatrixView<float>& e) const {
+  const int64_t count = e.rows, inputs = tables_.inputs();
+  const std::vector<Tables::Feature>& features = tables_.features();
+  for (size_t f = 0; f < features.size(); ++f) {
+    const int64_t number = static_cast<int64_t>(f) % inputs;
     if (bags_[static_cast<size_t>(number)].count == count) continue;
     const int64_t* const bag_of = bag_of_.data() + number * count;
-    const int64_t width = tables_[features_[f].table].rows.width;
+    const int64_t width = tables_.of(features[f]).rows.width;
     // A bag's number is at most that of its sample, so no vector is lost.
     for (int64_t s = count - 1; s > 0; --s) {
-      const float* const from = e.row(bag_of[s]) + features_[f].column;
-      if (bag_of[s] < s) std::copy_n(from, width, e.row(s) + features_[f].column);
+      const float* const from = e.row(bag_of[s]) + features[f].column;
+      if (bag_of[s] < s) std::copy_n(from, width, e.row(s) + features[f].column);
     }
   }
 }
 
-MatrixView<float> Tables::lookup(const Samples& samples, int64_t first, int64_t count) {
+MatrixView<float> TableLookup::operator()(const Samples& samples, int64_t first, int64_t count) {
   gather(samples, first, count);
-  const MatrixView<float> e(e_.data(), count, width_);
+  const MatrixView<float> e(e_.data(), count, tables_.width());
   groups_.clear();
   max_groups_.clear();
   int8_groups_.clear();
-  for (size_t f = 0; f < features_.size(); ++f) {
-    const Feature& feature = features_[f];
-    const Table& table = tables_[feature.table];
-    const int64_t number = static_cast<int64_t>(f) % inputs_;  // the linear part repeats them
+  const std::vector<Tables::Feature>& features = tables_.features();
+  for (size_t f = 0; f < features.size(); ++f) {
+    const Tables::Feature& feature = features[f];
+    const Tables::Table& table = tables_.of(feature);
+    const int64_t number =
+        static_cast<int64_t>(f) % tables_.inputs();  // the linear part repeats them
     const Bags& bags = bags_[static_cast<size_t>(number)];
     const int64_t* offsets = offsets_.data() + bags.offsets;
     const bool is_mean = feature.pooling == Pooling::kMean;
@@ -201,7 +209,7 @@ MatrixView<float> Tables::lookup(const Samples& samples, int64_t first, int64_t 
   if (!groups_.empty()) ops_.embedding_bag_forward(groups_);
   if (!max_groups_.empty()) ops_.max_bag_forward(max_groups_);
   if (!int8_groups_.empty()) pool_int8_bags(int8_groups_, ops_.threads());
-  for (const auto& [path, file] : files_) file.check_pages();
+  tables_.check_pages();
   spread(e);
   return e;
 }

@@ -16,22 +16,9 @@
 
 namespace dlrm::serve {
 
-/// The tables of a model, and their lookups.
+/// The tables of a model. Any number of threads may look up rows once they are filled.
 class Tables {
  public:
-  Tables(Device& device, Ops& ops, const ModelConfig& model, TableType type, int64_t batch_size);
-
-  /// Maps the rows of the checkpoint, or takes memory for them. Call it once, before the others.
-  void hold_rows(Communicator& comm, const std::string& checkpoint);
-  /// What load_pieces fills: the tables that are not mapped.
-  std::vector<TensorShard> shards();
-  int64_t bytes() const;
-
-  /// E [count, W] of samples [first, first + count), valid until the next call. count is at most
-  /// the batch size. Throws run_error if a mapped file can no longer be read.
-  MatrixView<float> lookup(const Samples& samples, int64_t first, int64_t count);
-
- private:
   struct Table {
     std::string path;            // in the checkpoint
     RowTable rows;               // of int8 tables: the number and the width of the rows
@@ -44,22 +31,53 @@ class Tables {
     bool weighted = false;
     int64_t column = 0;  // of E
   };
+
+  Tables(Device& device, const ModelConfig& model, TableType type);
+
+  /// Maps the rows of the checkpoint, or takes memory for them. Call it once, before the others.
+  void hold_rows(Communicator& comm, const std::string& checkpoint);
+  /// What load_pieces fills: the tables that are not mapped.
+  std::vector<TensorShard> shards();
+  int64_t bytes() const;
+
+  const Table& of(const Feature& feature) const { return tables_[feature.table]; }
+  const std::vector<Feature>& features() const { return features_; }
+  int64_t inputs() const { return inputs_; }  ///< features of a sample
+  int64_t width() const { return width_; }    ///< of E
+  /// Throws run_error if a mapped file can no longer be read.
+  void check_pages() const;
+
+ private:
   static TensorShard shard_of(const Table& table);
   static void write(const Table& table, int64_t first, int64_t count, const float* in);
+
+  Device& device_;
+  const TableType type_;
+  const int64_t inputs_;
+  std::map<std::string, MappedFile> files_;  // by path
+  std::vector<Table> tables_;
+  std::vector<Feature> features_;
+  int64_t width_ = 0;
+};
+
+/// Lookups in tables by one thread at a time.
+class TableLookup {
+ public:
+  TableLookup(const Tables& tables, Device& device, Ops& ops, int64_t batch_size);
+
+  /// E [count, W] of samples [first, first + count), valid until the next call. count is at most
+  /// the batch size. Throws run_error if a mapped file can no longer be read.
+  MatrixView<float> operator()(const Samples& samples, int64_t first, int64_t count);
+
+ private:
   /// Orders ids by feature and then by sample, as lookups need them. A bag that is that of the
   /// sample before, as candidates of one user have it, is left out.
   void gather(const Samples& samples, int64_t first, int64_t count);
   /// Copies what was pooled of each bag to all samples that have it.
   void spread(const MatrixView<float>& e) const;
 
-  Device& device_;
+  const Tables& tables_;
   Ops& ops_;
-  const TableType type_;
-  const int64_t inputs_;                     // features of a sample
-  std::map<std::string, MappedFile> files_;  // by path
-  std::vector<Table> tables_;
-  std::vector<Feature> features_;
-  int64_t width_ = 0;
   Array<float> e_;
   struct Bags {
     int64_t count = 0;               // those that were not left out

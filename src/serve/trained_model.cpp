@@ -1,6 +1,8 @@
 #include "trained_model.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/error.h"
@@ -32,37 +34,31 @@ TableType table_type(const std::string& name) {
   throw usage_error("--tables {}: expected fp32, bf16, int8 or mapped", name);
 }
 
-class TrainedModel::Impl {
+namespace {
+
+/// The dense layers of a model, and what a thread needs to predict with them.
+class Predictor {
  public:
-  Impl(Communicator& comm, const std::string& checkpoint, const RunConfig& config,
-       const LoadOptions& options)
+  Predictor(const Tables& tables, const RunConfig& config, const LoadOptions& options)
       : batch_size_(options.batch_size),
         device_(make_cpu_device()),
         stream_(device_->make_stream()),
         comm_(make_self_comm()),
         context_{*device_, *stream_, *comm_, trace_, log_, nullptr, options.threads},
         ops_(make_cpu_ops(*device_, *stream_, options.threads)),
-        tables_(*device_, *ops_, config.model, options.tables, options.batch_size),
+        lookup_(tables, *device_, *ops_, options.batch_size),
         model_(context_, *ops_, config),
         dense_features_(config.model.dense_features),
-        labels_(static_cast<size_t>(config.model.num_labels())) {
-    tables_.hold_rows(comm, checkpoint);
-    std::vector<TensorShard> shards = tables_.shards();
-    for (TensorShard& shard : model_.parameters().shards(true)) {
-      shards.push_back(std::move(shard));
-    }
-    load_pieces(comm, checkpoint, shards, /*weights_only=*/true);
-    model_.parameters().refresh_copies();
-  }
+        labels_(static_cast<size_t>(config.model.num_labels())) {}
 
-  int64_t table_bytes() const { return tables_.bytes(); }
+  Parameters& parameters() { return model_.parameters(); }
 
   void predict(const Samples& samples, View<float> p) {
     const Progress none = [] {};
     for (int64_t first = 0; first < samples.size; first += batch_size_) {
       const int64_t count = std::min(batch_size_, samples.size - first);
       const auto at = [&](int64_t n) { return static_cast<size_t>(n); };
-      const MatrixView<float> e = tables_.lookup(samples, first, count);
+      const MatrixView<float> e = lookup_(samples, first, count);
       model_.bottom(View<const float>(samples.dense)
                         .subspan(at(first * dense_features_), at(count * dense_features_)),
                     count, none);
@@ -91,11 +87,70 @@ class TrainedModel::Impl {
   Log log_;
   Context context_;
   std::unique_ptr<Ops> ops_;
-  Tables tables_;
+  TableLookup lookup_;
   Model model_;
   const int64_t dense_features_;
   const size_t labels_;
   std::vector<float> by_label_;
+};
+
+}  // namespace
+
+class TrainedModel::Impl {
+ public:
+  Impl(Communicator& comm, const std::string& checkpoint, const RunConfig& config,
+       const LoadOptions& options)
+      : device_(make_cpu_device()), tables_(*device_, config.model, options.tables) {
+    tables_.hold_rows(comm, checkpoint);
+    std::vector<TensorShard> shards = tables_.shards();
+    for (int i = 0; i < options.batches; ++i) {
+      predictors_.push_back(std::make_unique<Predictor>(tables_, config, options));
+      free_.push_back(predictors_.back().get());
+      for (TensorShard& shard : free_.back()->parameters().shards(true)) {
+        shards.push_back(std::move(shard));
+      }
+    }
+    load_pieces(comm, checkpoint, shards, /*weights_only=*/true);
+    for (const auto& predictor : predictors_) predictor->parameters().refresh_copies();
+  }
+
+  int64_t table_bytes() const { return tables_.bytes(); }
+  int batches() const { return static_cast<int>(predictors_.size()); }
+
+  void predict(const Samples& samples, View<float> p) {
+    const Turn turn(*this);
+    turn.predictor->predict(samples, p);
+  }
+
+ private:
+  /// Takes a predictor that no other thread has.
+  struct Turn {
+    explicit Turn(Impl& of) : model(of) {
+      std::unique_lock lock(model.mutex_);
+      model.freed_.wait(lock, [&] { return !model.free_.empty(); });
+      predictor = model.free_.back();
+      model.free_.pop_back();
+    }
+    ~Turn() {
+      {
+        const std::lock_guard lock(model.mutex_);
+        model.free_.push_back(predictor);
+      }
+      model.freed_.notify_one();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    Impl& model;
+    Predictor* predictor = nullptr;
+  };
+
+  std::shared_ptr<Device> device_;
+  Tables tables_;
+  std::vector<std::unique_ptr<Predictor>> predictors_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<Predictor*> free_;
 };
 
 TrainedModel::TrainedModel(const std::string& checkpoint, const LoadOptions& options)
@@ -141,6 +196,8 @@ bool TrainedModel::replaces(const TrainedModel& other) const {
 }
 
 int64_t TrainedModel::table_bytes() const { return impl_->table_bytes(); }
+
+int TrainedModel::batches() const { return impl_->batches(); }
 
 void TrainedModel::predict(const Samples& samples, View<float> p) {
   DLRM_CHECK(p.size() == static_cast<size_t>(samples.size) * inputs_.labels(),

@@ -19,7 +19,8 @@ TableType table_type(const std::string& name);
 
 struct LoadOptions {
   TableType tables = TableType::kAsTrained;
-  int threads = 1;           ///< that predict
+  int threads = 1;           ///< that predict a batch
+  int batches = 1;           ///< that are predicted at the same time, at most
   int64_t batch_size = 256;  ///< samples that are computed at once, at most
 };
 
@@ -43,8 +44,10 @@ class TrainedModel {
   int64_t step() const { return step_; }  ///< steps that the model was trained for
   int64_t table_bytes() const;            ///< memory of all tables, mapped ones apart
 
-  /// The probability of each sample. p [samples.size, labels]. One thread at a time may call it.
-  /// Throws run_error if a mapped file can no longer be read.
+  /// Calls of predict() that compute at the same time. More wait for their turn.
+  int batches() const;
+  /// The probability of each sample. p [samples.size, labels]. Any thread may call it. Throws
+  /// run_error if a mapped file can no longer be read.
   void predict(const Samples& samples, View<float> p);
 
  private:

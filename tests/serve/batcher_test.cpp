@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -68,6 +69,43 @@ TEST_F(Batching, EachRequestGetsItsOwnProbabilities) {
   }
   for (std::thread& client : clients) client.join();
   EXPECT_TRUE(batcher.predict({}).empty());
+}
+
+/// More clients than batches, on several threads each, share the tables of one model.
+TEST_F(Batching, BatchesPredictedAtTheSameTimeGiveEachRequestItsOwnProbabilities) {
+  LoadOptions options;
+  options.batches = 3;
+  options.threads = 2;
+  const auto model = std::make_shared<TrainedModel>(folder_of(folder_.path()), options);
+  EXPECT_EQ(model->batches(), 3);
+  EXPECT_EQ(model->table_bytes(), model_->table_bytes());
+  Batcher batcher(model, 2, microseconds(0), counters_);
+  std::vector<std::thread> clients;
+  for (int64_t client = 0; client < 8; ++client) {
+    clients.emplace_back([&, client] {
+      for (int64_t i = 0; i < 50; ++i)
+        expect_predicted(batcher, client + i % 7, 1 + (client + i) % 5);
+    });
+  }
+  for (std::thread& client : clients) client.join();
+}
+
+/// While a long batch is computed, another thread answers what arrives.
+TEST_F(Batching, ARequestDoesNotWaitForABatchThatAnotherThreadAnswers) {
+  LoadOptions options;
+  options.batches = 2;
+  Batcher batcher(std::make_shared<TrainedModel>(folder_of(folder_.path()), options), 1,
+                  microseconds(0), counters_);
+  std::promise<void> second;
+  std::promise<void> first;
+  batcher.predict(batcher.model(), part(evaluated_.samples, 0, 1),
+                  [&](const std::vector<float>&, const std::exception_ptr&) {
+                    second.get_future().wait();
+                    first.set_value();
+                  });
+  expect_predicted(batcher, 1, 1);
+  second.set_value();
+  first.get_future().wait();
 }
 
 TEST_F(Batching, AFullBatchDoesNotWait) {
