@@ -71,8 +71,31 @@ command -v mpirun >/dev/null || { echo "error: mpirun is missing: install openmp
 folder=$(mktemp -d) || exit 3
 trap 'rm -rf "$folder"' EXIT
 options=()
-# On one machine the ranks divide its CPUs themselves.
-if [ -z "${MPIRUN_OPTIONS:-}" ]; then options+=(--quiet --bind-to none --oversubscribe); fi
+# cores_here: the number of this machine's cores, or 0 if a quota or an affinity leaves less than all of them.
+cores_here() {
+  local list quota
+  list=$(LC_ALL=C lscpu -p=CORE 2>/dev/null | grep -v '^#') || { echo 0; return; }
+  read -r quota _ < <(cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null)
+  if [[ "${quota:-max}" =~ ^[0-9]+$ ]] ||
+    [ "$(wc -l <<<"$list")" -ne "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" ]; then
+    echo 0
+  else
+    sort -u <<<"$list" | wc -l
+  fi
+}
+# On one machine each rank gets cores of its own, and each of its threads one core, unless there are more ranks
+# than cores, or the environment says where threads run. Otherwise the ranks divide the CPUs themselves.
+if [ -z "${MPIRUN_OPTIONS:-}" ]; then
+  cores=0
+  [ -n "${OMP_NUM_THREADS:-}${OMP_PLACES:-}${OMP_PROC_BIND:-}${GOMP_CPU_AFFINITY:-}" ] || cores=$(cores_here)
+  options+=(--quiet --oversubscribe)
+  if [ "$cores" -ge "$ranks" ]; then
+    export OMP_PLACES=cores OMP_PROC_BIND=close
+    options+=(--map-by "slot:PE=$((cores / ranks))" --bind-to core)
+  else
+    options+=(--bind-to none)
+  fi
+fi
 if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi

@@ -157,7 +157,7 @@ MachineRates measure_machine(Communicator& comm, const MachineShare& share,
     rates.ranks_per_node = std::max(rates.ranks_per_node, ranks);
   }
   rates.threads = options.threads;
-  rates.processors = std::min(share.machine_cpus, share.cpus * share.ranks_here);
+  rates.processors = std::min(share.machine_cores, share.cores * share.ranks_here);
   rates.draw_id = measure_draws(comm, options.seconds);
   comm.barrier();
   rates.random_rows =

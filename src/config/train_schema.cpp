@@ -133,8 +133,8 @@ Schema<TrainConfig> train_schema() {
              "the batch size for which the learning rates are meant; used by lr_scaling");
   schema
       .key("threads", &T::threads, whole_number(0, kMostThreads),
-           "compute threads per rank; 0 = OMP_NUM_THREADS if set, otherwise the CPUs that the "
-           "launcher assigned, at most those of the container's quota")
+           "compute threads per rank; 0 = OMP_NUM_THREADS if set, otherwise one for each core "
+           "that the launcher assigned, at most the CPUs of the container's quota")
       .may_change();
   schema
       .key("timeout", &T::timeout, real_number(0.01, 1e7),

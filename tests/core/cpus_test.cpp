@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -64,18 +65,52 @@ TEST(HostName, IsUnknownIfTheSystemDoesNotTell) {
 /// Files by their path.
 using Files = std::map<std::string, std::string>;
 
-/// The quota on a machine with these files.
-int quota_of(const Files& files) {
-  std::string root = ::testing::TempDir() + "quota_XXXXXX";
+/// ask(root) on a machine with these files.
+template <class Ask>
+int on_machine(const Files& files, const Ask& ask) {
+  std::string root = ::testing::TempDir() + "machine_XXXXXX";
   EXPECT_NE(mkdtemp(root.data()), nullptr);
   for (const auto& [name, text] : files) {
     const std::filesystem::path path = root + name;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  const int quota = cpu_quota(root);
+  const int answer = ask(root);
   std::filesystem::remove_all(root);
-  return quota;
+  return answer;
+}
+
+int quota_of(const Files& files) { return on_machine(files, cpu_quota); }
+
+std::string siblings_file(int cpu) {
+  return fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
+}
+
+CpuSet set_of(const std::vector<int>& cpus) {
+  CpuSet set;
+  for (const int cpu : cpus) set.words[static_cast<size_t>(cpu / 64)] |= uint64_t{1} << cpu % 64;
+  return set;
+}
+
+TEST(Cores, CountTheirHardwareThreadsOnce) {
+  Files files;
+  for (const int cpu : {0, 1, 2, 70, 71, 72}) {  // CPU 3 is not online
+    files[siblings_file(cpu)] = fmt::format("{},{}\n", cpu % 70, cpu % 70 + 70);
+  }
+  const auto cores = [&](const std::vector<int>& cpus) {
+    return on_machine(files, [&](const std::string& root) { return cores_of(set_of(cpus), root); });
+  };
+  EXPECT_EQ(cores({0, 1, 2, 70, 71, 72}), 3);
+  EXPECT_EQ(cores({1, 71}), 1);
+  EXPECT_EQ(cores({1, 70}), 2);
+  EXPECT_EQ(cores({}), 1);
+  EXPECT_EQ(on_machine(files, online_cores), 3);
+}
+
+TEST(Cores, AreTheCpusIfTheSystemDoesNotTell) {
+  const auto cores = [](const std::string& root) { return cores_of(set_of({0, 5, 1023}), root); };
+  EXPECT_EQ(on_machine({}, cores), 3);
+  EXPECT_GE(on_machine({}, online_cores), 1);
 }
 
 constexpr const char* kSelf = "/proc/self/cgroup";

@@ -111,6 +111,8 @@ class FreshRoot(Tree):
 
 
 class RunSh(Tree):
+    UNBOUND = dict.fromkeys(("OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY"), "")
+
     def setUp(self):
         super().setUp()
         self.asked("auto")
@@ -173,6 +175,46 @@ class RunSh(Tree):
 
     def test_nothing_built_ends_with_2(self):
         self.assertEqual(self.run_sh().returncode, 2)
+
+    def on_machine(self, cores, threads_a_core=2, usable=None, quota="max 100000"):
+        """Stand-ins that tell of a machine, and an mpirun that says how ranks are bound."""
+        cpus = cores * threads_a_core
+        lines = "\\n".join(str(cpu % cores) for cpu in range(cpus))
+        self.program("bin/lscpu", f'printf "# Core\\n{lines}\\n"')
+        self.program("bin/nproc", f"echo {usable or cpus}")
+        self.program("bin/cat", f'case "$1" in */cpu.max) echo {quota} ;; *) exec /bin/cat "$@" ;; esac')
+        self.program("bin/mpirun", 'echo "$@"; echo "places=$OMP_PLACES bind=$OMP_PROC_BIND"')
+        self.build("cpu")
+
+    def test_each_rank_gets_cores_of_its_own_and_each_thread_a_core(self):
+        self.on_machine(cores=64)
+        for ranks, each in ((1, 64), (2, 32), (3, 21), (64, 1)):
+            told = self.start(["launch/run.sh", "-np", str(ranks), "config.yaml"], **self.UNBOUND).stdout
+            self.assertIn(f"--map-by slot:PE={each} --bind-to core", told)
+            self.assertIn("places=cores bind=close", told)
+
+    def test_ranks_are_not_bound_if_there_are_more_than_cores(self):
+        self.on_machine(cores=2)
+        told = self.start(["launch/run.sh", "-np", "3", "config.yaml"], **self.UNBOUND).stdout
+        self.assertIn("--oversubscribe --bind-to none", told)
+        self.assertIn("places= bind=\n", told)
+
+    def test_ranks_are_not_bound_where_only_some_cpus_are_theirs(self):
+        for limit in ({"usable": 6}, {"quota": "200000 100000"}):
+            self.on_machine(cores=8, **limit)
+            self.assertIn("--bind-to none", self.run_sh(**self.UNBOUND).stdout, limit)
+
+    def test_the_environment_decides_about_threads_first(self):
+        self.on_machine(cores=8)
+        for variable, value in (("OMP_NUM_THREADS", "1"), ("OMP_PLACES", "threads"), ("OMP_PROC_BIND", "spread"),
+                                ("GOMP_CPU_AFFINITY", "0-3")):
+            self.assertIn("--bind-to none", self.run_sh(**{**self.UNBOUND, variable: value}).stdout, variable)
+
+    def test_mpirun_options_replace_all_binding(self):
+        self.on_machine(cores=8)
+        told = self.run_sh(**self.UNBOUND, MPIRUN_OPTIONS="--hostfile hosts").stdout
+        self.assertIn("--hostfile hosts -np 2", told)
+        self.assertNotIn("bind-to", told)
 
     def test_mpirun_notices_soon_that_a_host_is_gone_unless_told_otherwise(self):
         self.build("cpu")

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "dlrm/core/cpus.h"
+
 namespace dlrm {
 
 /// Blocks the signals by which a run is stopped. Threads that are started during its lifetime
@@ -25,12 +27,15 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-/// Starts a thread in which these signals are blocked. Throws std::system_error if the system
-/// starts none.
+/// Starts a thread in which these signals are blocked, and which may run on all of the process's
+/// CPUs. Throws std::system_error if the system starts none.
 template <class Run>
 std::thread background_thread(Run run) {
   const SignalsBlocked blocked;
-  return std::thread(std::move(run));
+  return std::thread([run = std::move(run)]() mutable {
+    leave_openmp_place();
+    run();
+  });
 }
 
 }  // namespace dlrm

@@ -8,12 +8,12 @@ namespace dlrm {
 
 /// This rank's share of its machine. Collective.
 struct MachineShare {
-  /// CPUs of this rank: its affinity, divided among the ranks that share it, and at most an equal
-  /// part of cpu_quota().
-  int cpus = 1;
-  int machine_cpus = 1;  ///< CPUs of the machine that are online, at most cpu_quota()
-  int ranks_here = 1;    ///< ranks on this machine
-  int rank_here = 0;     ///< this rank's number among them
+  /// Cores of this rank: those of its affinity, divided among the ranks that share it, and at most
+  /// an equal part of cpu_quota().
+  int cores = 1;
+  int machine_cores = 1;  ///< of all of the machine's CPUs that are online, at most cpu_quota()
+  int ranks_here = 1;     ///< ranks on this machine
+  int rank_here = 0;      ///< this rank's number among them
   double memory_bytes =
       0;  ///< an equal part of the machine's available memory, within the cgroup's limit
 };
@@ -24,7 +24,7 @@ MachineShare machine_share(Communicator& comm, const std::string& root = "");
 int ranks_that_name(Communicator& comm, const std::string& name);
 
 /// Threads for a rank: `configured` if not 0, otherwise OMP_NUM_THREADS if set, otherwise the
-/// rank's CPUs.
+/// rank's cores.
 int threads_for(int configured, const MachineShare& share);
 
 }  // namespace dlrm

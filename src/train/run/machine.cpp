@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <string>
 
-#include <unistd.h>
-
 #include "dlrm/core/cpus.h"
 #include "dlrm/core/error.h"
 #include "dlrm/core/host_name.h"
@@ -32,11 +30,11 @@ MachineShare machine_share(Communicator& comm, const std::string& root) {
     ++share.ranks_here;
     if (other.cpus == mine.cpus) ++sharing;
   }
-  share.cpus = std::max(1, mine.cpus.count() / std::max(1, sharing));
-  share.machine_cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  share.cores = std::max(1, cores_of(mine.cpus, root) / std::max(1, sharing));
+  share.machine_cores = online_cores(root);
   if (const int quota = cpu_quota(root)) {
-    share.cpus = std::min(share.cpus, std::max(1, quota / share.ranks_here));
-    share.machine_cpus = std::min(share.machine_cpus, quota);
+    share.cores = std::min(share.cores, std::max(1, quota / share.ranks_here));
+    share.machine_cores = std::min(share.machine_cores, quota);
   }
   share.memory_bytes = available_memory(root) / share.ranks_here;
   return share;
@@ -58,7 +56,7 @@ int threads_for(int configured, const MachineShare& share) {
     }
     if (threads > 0) return threads;
   }
-  return share.cpus;
+  return share.cores;
 }
 
 }  // namespace dlrm

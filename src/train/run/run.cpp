@@ -24,11 +24,11 @@ void say_threads(Context& context, const MachineShare& share, int threads) {
   context.log.info("{} rank{}, {} thread{} each, {}", context.comm.size(),
                    context.comm.size() == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
                    context.device.describe());
-  if (share.cpus * share.ranks_here < share.machine_cpus && threads <= share.cpus) {
+  if (share.cores * share.ranks_here < share.machine_cores && threads <= share.cores) {
     context.log.warn(
-        "the launcher bound this rank to {} of the machine's {} CPUs, and {} rank(s) leave the "
+        "the launcher bound this rank to {} of the machine's {} cores, and {} rank(s) leave the "
         "others idle: mpirun --bind-to none, or more ranks, would use them",
-        share.cpus, share.machine_cpus, share.ranks_here);
+        share.cores, share.machine_cores, share.ranks_here);
   }
 }
 

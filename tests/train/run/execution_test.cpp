@@ -11,7 +11,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/core/cpus.h"
@@ -41,18 +40,18 @@ TEST(MachineShare, DividesCpusAndMemoryAmongTheRanksOfAMachine) {
   const MachineShare alone = machine_share(*self);
   EXPECT_EQ(alone.ranks_here, 1);
   EXPECT_EQ(alone.rank_here, 0);
-  EXPECT_EQ(alone.machine_cpus, sysconf(_SC_NPROCESSORS_ONLN));
-  const int ranks = 2 * alone.cpus + 1;
+  EXPECT_EQ(alone.machine_cores, online_cores());
+  const int ranks = 2 * alone.cores + 1;
   run_on_threads(ranks, [&](Communicator& comm) {
     const MachineShare share = machine_share(comm);
     EXPECT_EQ(share.ranks_here, ranks);
     EXPECT_EQ(share.rank_here, comm.rank());
-    EXPECT_EQ(share.cpus, 1);
-    EXPECT_EQ(share.machine_cpus, alone.machine_cpus);
+    EXPECT_EQ(share.cores, 1);
+    EXPECT_EQ(share.machine_cores, alone.machine_cores);
     EXPECT_NEAR(share.memory_bytes * ranks / alone.memory_bytes, 1, 0.5);
   });
   run_on_threads(2, [&](Communicator& comm) {
-    EXPECT_EQ(machine_share(comm).cpus, std::max(1, alone.cpus / 2));
+    EXPECT_EQ(machine_share(comm).cores, std::max(1, alone.cores / 2));
   });
 }
 
@@ -73,7 +72,7 @@ TEST(ThreadsFor, TheConfigPrecedesTheEnvironmentAndTheCpus) {
   const char* const before = std::getenv("OMP_NUM_THREADS");
   const std::string kept = before ? before : "";
   MachineShare share;
-  share.cpus = 5;
+  share.cores = 5;
   ::unsetenv("OMP_NUM_THREADS");
   EXPECT_EQ(threads_for(0, share), 5);
   EXPECT_EQ(threads_for(3, share), 3);

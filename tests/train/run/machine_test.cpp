@@ -54,8 +54,8 @@ TEST(MachineShare, CountsTheRanksOfItsOwnHostAndThoseBoundToItsCpus) {
     const auto me = static_cast<size_t>(comm.rank());
     EXPECT_EQ(share.ranks_here, ranks[me]) << me;
     EXPECT_EQ(share.rank_here, numbers[me]) << me;
-    EXPECT_EQ(share.cpus, std::max(1, alone.cpus / sharing[me])) << me;
-    EXPECT_EQ(share.machine_cpus, alone.machine_cpus);
+    EXPECT_EQ(share.cores, std::max(1, alone.cores / sharing[me])) << me;
+    EXPECT_EQ(share.machine_cores, alone.machine_cores);
   });
 }
 
@@ -67,9 +67,9 @@ TEST(MachineShare, IsAtMostAnEqualPartOfTheQuota) {
   std::ofstream(root + "/proc/self/cgroup") << "0::/\n";
   std::ofstream(root + "/sys/fs/cgroup/cpu.max") << "100000 100000\n";
   const MachineShare alone = machine_share(*make_self_comm(), root);
-  EXPECT_EQ(alone.cpus, 1);
-  EXPECT_EQ(alone.machine_cpus, 1);
-  run_on_threads(2, [&](Communicator& comm) { EXPECT_EQ(machine_share(comm, root).cpus, 1); });
+  EXPECT_EQ(alone.cores, 1);
+  EXPECT_EQ(alone.machine_cores, 1);
+  run_on_threads(2, [&](Communicator& comm) { EXPECT_EQ(machine_share(comm, root).cores, 1); });
 }
 
 }  // namespace
