@@ -32,7 +32,7 @@ size_t GroupAssembly::begin(View<const Message> messages, OwnerSide& owner) {
 void GroupAssembly::finish(int threads, OwnerSide& owner) {
   const auto groups = static_cast<int64_t>(sizes_.size());
   bool sound = true;
-#pragma omp parallel for schedule(dynamic, 16) num_threads(threads) reduction(&& : sound)
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(&& : sound)
   for (int64_t g = 0; g < groups; ++g) {
     const auto group = static_cast<size_t>(g);
     sound = (owner.narrow() ? assemble<int32_t>(group, owner) : assemble<int64_t>(group, owner)) &&

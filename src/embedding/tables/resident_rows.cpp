@@ -72,6 +72,7 @@ class ResidentRows final : public RowStore {
     });
   }
   void write(RowArray array, int64_t first, int64_t count, const float* in) override {
+    if (tools_.context.device.host_visible_memory()) return copy_in(array, first, count, in);
     if (array != RowArray::kWeights) return write_as(state(array), first, count, array, in);
     dispatch_compute(table_.type, [&]<class T>() {
       write_as(static_cast<T*>(table_.weights), first, count, array, in);
@@ -106,6 +107,21 @@ class ResidentRows final : public RowStore {
     fill.rows = table_.rows;
     fill.cols = columns;
     tools_.ops.copy_blocks({&fill, 1});
+  }
+
+  /// With all threads, so that the memory of a loaded table is near them, and not all in one
+  /// socket.
+  void copy_in(RowArray array, int64_t first, int64_t count, const float* in) {
+    const bool weights = array == RowArray::kWeights;
+    BlockCopy copy;
+    copy.src = in;
+    copy.dst_type = weights ? table_.type : DType::kFloat32;
+    copy.dst_stride = stride_of(array);
+    copy.dst = static_cast<char*>(weights ? table_.weights : static_cast<void*>(state(array))) +
+               first * copy.dst_stride * static_cast<int64_t>(size_of(copy.dst_type));
+    copy.rows = count;
+    copy.cols = copy.src_stride = shape_.columns_of(array);
+    tools_.ops.copy_blocks({&copy, 1});
   }
 
   template <class T>
