@@ -45,6 +45,16 @@ void ProgressEngine::advance() {
   advancing_ = false;
 }
 
+void ProgressEngine::set_threads(int threads) {
+  const std::lock_guard lock(mutex_);
+  threads_ = threads;
+  leader_ = std::this_thread::get_id();
+}
+
+int ProgressEngine::team() const {
+  return std::this_thread::get_id() == leader_ && !omp_in_parallel() ? threads_ : 1;
+}
+
 void ProgressEngine::back_off(int64_t polls) const {
   comm::back_off(wait_policy_.load(std::memory_order_relaxed), polls);
 }

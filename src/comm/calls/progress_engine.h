@@ -1,11 +1,16 @@
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
+#include <omp.h>
+
 #include "dlrm/comm/communicator.h"
+#include "dlrm/core/partition.h"
 
 #include "block_pool.h"
 #include "call_pool.h"
@@ -28,6 +33,22 @@ class ProgressEngine {
   void advance();
   void back_off(int64_t polls) const;
   void set_wait_policy(WaitPolicy policy) { wait_policy_.store(policy, std::memory_order_relaxed); }
+  /// From now on the calling thread divides large sums and copies among `threads` threads. They
+  /// must be as many as in its other parallel regions: OpenMP's library ends and makes threads
+  /// whenever the size of a team changes.
+  void set_threads(int threads);
+  /// Calls body(begin, end) for parts of [0, size). An item moves `bytes` bytes.
+  template <class Body>
+  void divide(int64_t size, int64_t bytes, const Body& body) const {
+    constexpr int64_t kGrain = 256 * 1024;  // bytes of a part, so that a region is worth entering
+    const int64_t most = std::min<int64_t>(team(), size * bytes / kGrain);
+    if (most <= 1) return body(int64_t{0}, size);
+#pragma omp parallel num_threads(threads_)
+    for (int64_t part = omp_get_thread_num(); part < most; part += omp_get_num_threads()) {
+      const Range range = part_of(size, part, most);
+      body(range.begin, range.end);
+    }
+  }
   /// Guards the calls in flight and all that their steps use. A step runs under it.
   std::recursive_mutex& mutex() { return mutex_; }
   const std::shared_ptr<CallPool>& call_pool() const { return call_pool_; }
@@ -44,7 +65,12 @@ class ProgressEngine {
   Monitor& monitor() { return monitor_; }
 
  private:
+  /// The threads among which the calling thread may divide work.
+  int team() const;
+
   std::atomic<WaitPolicy> wait_policy_;
+  int threads_ = 1;
+  std::thread::id leader_;  // of these threads
   std::recursive_mutex mutex_;
   const std::shared_ptr<CallPool> call_pool_ = std::make_shared<CallPool>();
   std::vector<Call*> calls_;

@@ -78,7 +78,7 @@ class SharedAllreduce final : public Call {
     if (!all_shared_) return true;
     if (copy_.data) {
       const W* sums = reinterpret_cast<const W*>(copy_.data);
-      for (size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<T>(sums[i]);
+      convert(sums, data_.data());
     }
     return true;
   }
@@ -94,7 +94,7 @@ class SharedAllreduce final : public Call {
     copy_ = group.pool().acquire(data_.size() * sizeof(W));
     if (!copy_.data) return {};
     W* values = reinterpret_cast<W*>(copy_.data);
-    for (size_t i = 0; i < data_.size(); ++i) values[i] = static_cast<W>(data_[i]);
+    convert(data_.data(), values);
     return group.arena().address_of(copy_.data, copy_.bytes);
   }
 
@@ -122,7 +122,18 @@ class SharedAllreduce final : public Call {
 
   void sum_own_part() {
     const Range own = part_of(count(), comm_.rank(), comm_.size());
-    combine_into_all<Op, T>(View<const Part>(parts_.data(), parts_.size()), own);
+    const auto bytes = static_cast<int64_t>(2 * parts_.size() * sizeof(W));  // read and written
+    engine().divide(own.size(), bytes, [&](int64_t begin, int64_t end) {
+      combine_into_all<Op, T>(View<const Part>(parts_.data(), parts_.size()),
+                              {own.begin + begin, own.begin + end});
+    });
+  }
+
+  template <class From, class To>
+  void convert(const From* from, To* to) {
+    engine().divide(count(), sizeof(From) + sizeof(To), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i] = static_cast<To>(from[i]);
+    });
   }
 
   void start_general() {

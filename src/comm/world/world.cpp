@@ -215,7 +215,9 @@ int World::local_size() const { return impl_->local_.size; }
 Communicator& World::comm() { return *impl_->comm_; }
 
 void World::use_threads(int threads) {
-  if (impl_->comm_->size() > 1) impl_->engine_->set_wait_policy(impl_->wait_policy(threads));
+  if (impl_->comm_->size() == 1) return;
+  impl_->engine_->set_wait_policy(impl_->wait_policy(threads));
+  impl_->engine_->set_threads(threads);
 }
 
 void World::start_watchdog(double timeout_seconds, const Trace& trace) {

@@ -282,9 +282,15 @@ void check(World& world) {
     check_staged_calls_allocate_nothing(world.comm());
     if (world.size() > 1) test::check_shared_calls(world.comm());
   }
-  for (const int64_t count : {1, 100, 1023, 1025, 50001, 3000000}) {
-    compare_with_threads(world.comm(), count, DType::kFloat32);
-    compare_with_threads(world.comm(), count, DType::kBFloat16);
+  for (const int threads : {1, 3}) {  // of each rank, for large sums and copies
+    world.use_threads(threads);
+    for (const int64_t count : {1, 100, 1023, 1025, 50001, 3000000}) {
+      compare_with_threads(world.comm(), count, DType::kFloat32);
+      compare_with_threads(world.comm(), count, DType::kBFloat16);
+    }
+  }
+  if (one_node && !std::getenv("DLRM_SHARED_MEMORY") && world.size() > 1) {
+    test::check_shared_calls(world.comm());
   }
 }
 
