@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "dlrm/comm/launcher.h"
+#include "dlrm/core/cpus.h"
 
 namespace dlrm {
 namespace {
@@ -21,6 +22,22 @@ namespace {
 // shorter than the time for which another program keeps a core. docs/benchmarks/cpu.md compares it
 // with other values.
 constexpr double kSpinNanoseconds = 67e3;
+// Waking a team costs its main thread about so much for each thread of it. A team does not sleep
+// before it has waited for as long.
+constexpr double kWakeNanoseconds = 2e3;
+
+/// The threads that a rank is likely to have. The config is not read yet.
+int likely_threads() {
+  const char* const set = std::getenv("OMP_NUM_THREADS");
+  const int told = set ? std::atoi(set) : 0, cores = cores_of(usable_cpu_set());
+  if (told > 0) return std::min(told, cores);
+  const int quota = cpu_quota();
+  return quota > 0 ? std::min(quota, cores) : cores;
+}
+
+double spin_limit_nanoseconds() {
+  return std::max(kSpinNanoseconds, kWakeNanoseconds * likely_threads());
+}
 
 /// Nanoseconds of one of libgomp's spins: a load and a pause, which takes 10 to 60 ns depending on
 /// the processor.
@@ -68,7 +85,8 @@ void limit_spinning(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
   char program[PATH_MAX] = "";
   if (::readlink("/proc/self/exe", program, sizeof program - 1) <= 0) return;
-  const int spins = machine_is_busy() ? 0 : static_cast<int>(kSpinNanoseconds / spin_nanoseconds());
+  const int spins =
+      machine_is_busy() ? 0 : static_cast<int>(spin_limit_nanoseconds() / spin_nanoseconds());
   ::setenv("GOMP_SPINCOUNT", std::to_string(spins).c_str(), 1);
   ::execv(program, argv);  // on failure training is only slower, and only on a busy machine
 }
