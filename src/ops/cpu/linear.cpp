@@ -115,8 +115,8 @@ void CpuOps::column_sums(const Matrix& x, View<float> sums) {
   const auto columns = [&](int64_t b) {
     return Range{b * kBlock, std::min((b + 1) * kBlock, x.cols)};
   };
-  const Parts parts =
-      parts_for(threads_, blocks * kBlock * x.rows, kGrain).at_most(blocks * chunks);
+  const int64_t work = std::max<int64_t>(x.cols, 16) * x.rows;  // a row has a cache line at least
+  const Parts parts = parts_for(threads_, work, kGrain).at_most(blocks * chunks);
   if (parts <= blocks || chunks == 1) {
     return parallel_ranges(threads_, blocks, kBlock * x.rows, kGrain, [&](int64_t b0, int64_t b1) {
       kernels_.column_sums(x, b0 * kBlock, columns(b1 - 1).end, sums.data());
