@@ -41,7 +41,7 @@ struct Named {
 /// the first and the last row, of many rows, and without ids.
 std::deque<Named> skewed_tables() {
   std::deque<Named> all;
-  all.emplace_back(60000, 1 << 20, 8, [](int64_t k) { return k % 4 ? 777 : k * 17 % (1 << 20); });
+  all.emplace_back(60000, 1 << 17, 8, [](int64_t k) { return k % 4 ? 777 : k * 17 % (1 << 17); });
   all.emplace_back(0, 9, 4, [](int64_t) { return 0; });
   all.emplace_back(5000, 1, 16, [](int64_t) { return 0; });
   all.emplace_back(20, 40, 3, [](int64_t k) { return k; });
