@@ -88,6 +88,7 @@ void limit_spinning(char** argv) {
   const int spins =
       machine_is_busy() ? 0 : static_cast<int>(spin_limit_nanoseconds() / spin_nanoseconds());
   ::setenv("GOMP_SPINCOUNT", std::to_string(spins).c_str(), 1);
+  leave_openmp_place();    // the new program finds its places in this thread's affinity
   ::execv(program, argv);  // on failure training is only slower, and only on a busy machine
 }
 
