@@ -10,7 +10,9 @@ using CheckedExecution = EveryExecution;
 
 TEST_P(CheckedExecution, PassesInEveryOperation) {
   const auto checked =
-      make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
+      GetParam().gpu()
+          ? Machine::gpu(true)
+          : make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   for (const CheckedCase& of : checked_cases()) {
     // Without the room that a GPU needs.
     if (GetParam().gpu() && of.name.starts_with("group_rows")) continue;

@@ -50,13 +50,16 @@ struct Machine {
     auto ops = make_cpu_ops(*own, *queue, e.threads, e.isa);
     return make_mirrored_ops(std::move(own), std::move(queue), std::move(ops));
   }
-  /// The GPU's execution with fp32 products, on copies of arguments in its memory.
-  std::unique_ptr<Ops> gpu() const {
+  /// The GPU's execution with fp32 products, on copies of arguments in its memory. An emulated one
+  /// takes them from guarded memory of the host. `checked`: it compares itself with the reference.
+  static std::unique_ptr<Ops> gpu(bool checked = false) {
     auto own = make_cuda_device(0);
     auto queue = own->make_stream();
     CudaOpsOptions exact;
     exact.tf32 = false;
     auto ops = make_cuda_ops(*own, *queue, exact);
+    if (checked) ops = make_checked_ops(std::move(ops), *own, *queue);
+    if (cuda_is_emulated()) own = make_guarded_device(1, std::move(own));
     return make_mirrored_ops(std::move(own), std::move(queue), std::move(ops));
   }
   std::unique_ptr<Ops> reference() const { return make_reference_ops(*device, *stream); }
