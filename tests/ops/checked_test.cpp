@@ -9,10 +9,9 @@ namespace {
 using CheckedExecution = EveryExecution;
 
 TEST_P(CheckedExecution, PassesInEveryOperation) {
-  const auto checked =
-      GetParam().gpu()
-          ? Machine::gpu(true)
-          : make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
+  const auto checked = GetParam().gpu() ? Machine::gpu(true)
+                                        : make_checked_ops(machine.run_as(GetParam()),
+                                                           *machine.device, *machine.stream);
   for (const CheckedCase& of : checked_cases()) {
     // Without the room that a GPU needs.
     if (GetParam().gpu() && of.name.starts_with("group_rows")) continue;

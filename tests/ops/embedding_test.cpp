@@ -10,36 +10,6 @@ namespace {
 
 using Embedding = EveryExecution;
 
-void expect_every_bag_is_pooled(Ops& ops, Ops& reference, DType type, DType pooled) {
-  for (const int64_t width : {1, 4, 8, 13, 16, 32, 64, 128, 130}) {
-    Table table(50, width, type, 1);
-    const Bags bags[] = {Bags::random(40, 50, 4, 1), Bags::random(1, 50, 0, 2),
-                         Bags::random(0, 50, 3, 3), Bags::random(33, 50, 1, 4, true)};
-    std::vector<Cells> got, want;
-    for (const Bags& b : bags) {
-      got.emplace_back(b.count(), width, pooled), want.emplace_back(got.back());
-    }
-    std::vector<BagGroup> groups, expected;
-    for (size_t g = 0; g < 4; ++g) {
-      groups.push_back(bags[g].lookup(table.rows(), got[g].matrix()));
-      expected.push_back(bags[g].lookup(table.rows(), want[g].matrix()));
-    }
-    ops.embedding_bag_forward(groups);
-    reference.embedding_bag_forward(expected);
-    for (size_t g = 0; g < 4; ++g) {
-      EXPECT_TRUE(close(got[g], want[g], 3)) << "width " << width << " group " << g;
-    }
-  }
-}
-
-TEST_P(Embedding, EveryBagOfEveryGroupIsPooled) {
-  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const DType pooled : {DType::kFloat32, DType::kBFloat16}) {
-      expect_every_bag_is_pooled(*ops, *reference, type, pooled);
-    }
-  }
-}
-
 TEST_P(Embedding, ABagAtTheEndOfAThreadsShareIsPooled) {
   // 10 units of work a bag: with 2 or 3 more ids the first share ends one unit behind a bag.
   constexpr int64_t kBags = 3400;
@@ -283,35 +253,6 @@ TEST_P(Embedding, FusedUpdateReportsWhatIsNotFinite) {
       EXPECT_TRUE(reported(table)) << traits_of(rule.rule).name << ", width " << width;
     }
   }
-}
-
-/// Shards without ids, before, between and behind others.
-TEST_P(Embedding, ShardsWithoutIdsAreLeftOut) {
-  const OptimizerStep step = step_of(OptimizerRule::kAdagrad);
-  const int64_t bags[] = {0, 30, 0, 0, 25, 0};
-  const auto updated = [&](Ops& run) {
-    std::vector<Table> tables;
-    std::deque<Backward> batches;
-    std::deque<std::array<IdGroup, 2>> groups;
-    std::vector<UpdatedShard> shards;
-    for (size_t i = 0; i < std::size(bags); ++i) {
-      tables.emplace_back(20, 8, DType::kFloat32, static_cast<unsigned>(i));
-    }
-    for (size_t i = 0; i < std::size(bags); ++i) {
-      Backward& b = batches.emplace_back(*reference, bags[i], 20, 8);
-      b.space = RunSpace(b.bags[0].nnz() + b.bags[1].nnz());
-      groups.push_back({b.bags[0].group(), b.bags[1].group()});
-      shards.push_back({tables[i].rows(step.rule), groups.back(), b.gradients, b.space.runs()});
-    }
-    run.group_rows_of(shards, [] {});
-    for (size_t i = 0; i < std::size(bags); ++i) {
-      EXPECT_EQ(batches[i].unique() > 0, bags[i] > 0) << i;
-    }
-    run.embedding_bag_updates(step, shards, [] {});
-    return tables;
-  };
-  const std::vector<Table> got = updated(*ops), want = updated(*reference);
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].close_to(want[i])) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Embedding, testing::ValuesIn(executions()), execution_name);

@@ -1,16 +1,10 @@
 // Layers that share passes on GPUs: a layer's backward does part of the work of the layer below.
 #ifdef DLRM_WITH_CUDA
-#include <atomic>
 #include <cstdlib>
 
-#include "dlrm/device/cuda/runtime.h"
 #include "dlrm/device/transfer.h"
 
 #include "fixture.h"
-
-#if defined(DLRM_SIMT)
-#include "simt/simt.h"
-#endif
 
 namespace dlrm {
 namespace {
@@ -213,35 +207,6 @@ TEST_F(GpuChain, DeferredGradientsHaveTheSameBits) {
     }
   }
 }
-
-#if defined(DLRM_SIMT)
-TEST_F(GpuChain, InputGradientsDoNotWaitForDeferredGradients) {
-  constexpr int kManyPolls = 20000;
-  const auto ops = timed_on_day(0);
-  OnDevice x = make(20, 8, DType::kFloat32, 1), w = make(8, 8, DType::kFloat32, 2),
-           first = make(20, 8, DType::kFloat32, 3), second = make(20, 8, DType::kFloat32, 4),
-           last = make(20, 8, DType::kFloat32, 5), dw = make(8, 8, DType::kFloat32, 6);
-  const auto layer = [&](OnDevice& dy, OnDevice& dx) {
-    LinearBackward l;
-    l.dy = dy.matrix(), l.x = x.matrix(), l.w = w.matrix(), l.dx = dx.matrix();
-    l.dw = dw.floats(), l.deferred = true;
-    ops->run(l);
-  };
-  layer(first, second);
-  std::atomic<bool> go{false};
-  simt::stream_operation(
-      cuda::native(*ops->gradient_stream()), [&] { return go.load(); }, [] {}, "a busy GPU");
-  layer(first, second);
-  layer(second, last);
-  const std::unique_ptr<Event> chain = device->make_event();
-  stream->record(*chain);
-  int polls = 0;
-  while (!chain->reached() && polls < kManyPolls) ++polls;
-  EXPECT_LT(polls, kManyPolls);
-  go = true;
-  ops->gradient_stream()->synchronize();
-}
-#endif
 
 TEST_F(GpuChain, ManyRowsAreSummed) {
   const auto ops = timed_on_day(0);
