@@ -1,7 +1,8 @@
-#include <map>
+#include <cstdlib>
 #include <numeric>
 #include <optional>
 #include <regex>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -144,8 +145,9 @@ std::vector<DeviceKind> devices() {
   return all;
 }
 
-/// A GPU's runs are slower. Each rule and policy has some of the placements there.
+/// Each rule and policy has some of the placements, and all with DLRM_TEST_ALL.
 bool takes_part(const char* kind, size_t placement, OptimizerRule optimizer, size_t policy) {
+  if (std::getenv("DLRM_TEST_ALL") != nullptr) return true;
   // Its rows are in two orders, and owners have different ones.
   if (optimizer == OptimizerRule::kRowwiseAdagrad && kind == std::string("ragged")) return true;
   return (placement + policy) % 3 == 0;
@@ -167,10 +169,10 @@ TEST_P(CachedRows, AreTrainedBitwiseLikeResidentOnes) {
     options.cached.directory = ::testing::TempDir();
     options.cached.middle = policy == "static" ? "30%" : "";
   }
-  std::map<std::string, int> runs;
+  std::set<std::string> runs;
   for (size_t placement = 0; placement < std::size(kPlacements); ++placement) {
     const auto& [kind, ranks] = kPlacements[placement];
-    if (on_gpu && !takes_part(kind, placement, optimizer, policy_number)) continue;
+    if (!takes_part(kind, placement, optimizer, policy_number)) continue;
     for (size_t t = 0; t < options.tables.size(); ++t) {
       options.tables[t].dtype = (placement + t) % 2 == 0 ? DType::kBFloat16 : DType::kFloat32;
     }
@@ -191,11 +193,11 @@ TEST_P(CachedRows, AreTrainedBitwiseLikeResidentOnes) {
         ASSERT_TRUE(result) << error;
         EXPECT_TRUE(*result == expected)
             << kind << " on " << ranks << ", fast tier of " << fast << ", depth " << depth;
-        ++runs[fast];
+        runs.insert(fast);
       }
     }
   }
-  EXPECT_GT(on_gpu ? std::ssize(runs) : runs["75%"], 0);
+  EXPECT_FALSE(runs.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(

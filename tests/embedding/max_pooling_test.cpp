@@ -1,63 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "covering.h"
-#include "trained_as_plain.h"
+#include "training.h"
 
 namespace dlrm::testing {
 namespace {
 
 const std::vector<int64_t> kMaxBatches{13, 2, 16, 13};
-
-/// How a run computes: the reference, a CPU with threads, or a GPU.
-struct MaxExecution {
-  const char* name;
-  int threads = 0;
-  std::optional<OnGpu> gpu = std::nullopt;
-};
-
-struct MaxCase {
-  std::string plan;
-  OptimizerRule rule;
-  MaxExecution execution;
-};
-
-std::vector<MaxCase> max_cases() {
-  std::vector<MaxExecution> executions{{"Reference"}, {"Cpu", 2}};
-  if (cuda_device_count() > 0) executions.push_back({"Gpu", 0, OnGpu()});
-  std::vector<MaxCase> cases;
-  for (const auto& [plan, rule, execution] : covering_pairs(
-           std::vector<std::string>{"table", "column", "two_columns_a_rank", "data_parallel"},
-           std::vector{OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam},
-           executions)) {
-    cases.push_back({plan, rule, execution});
-  }
-  return cases;
-}
-
-std::string name_of_max(const ::testing::TestParamInfo<MaxCase>& info) {
-  const MaxCase& c = info.param;
-  return c.plan + "_" + kOptimizers[static_cast<size_t>(c.rule)].name + "_" + c.execution.name;
-}
-
-class MaxPooling : public ::testing::TestWithParam<MaxCase> {};
-
-TEST_P(MaxPooling, TrainsToTheWeightsOfThePlainModelOnAnyNumberOfRanks) {
-  const MaxCase& c = GetParam();
-  EmbeddingOptions options = options_for(max_tables(), c.rule);
-  if (c.rule == OptimizerRule::kAdam) options.optimizer.eps = 1e-3;
-  const MadeUpBags bags(options.tables);
-  PlainTables plain(options.tables, options.optimizer, options.seed);
-  for (size_t t = 0; t < kMaxBatches.size(); ++t) {
-    plain.train(bags, static_cast<int64_t>(t), kMaxBatches[t], options.optimizer.lr);
-  }
-  for (const int ranks : {1, 2, 3}) {
-    const Tensors trained = train_all(plan_of(c.plan, options.tables, ranks), options, bags,
-                                      kMaxBatches, c.execution.threads, false, c.execution.gpu);
-    expect_trained_as(plain, trained, options, 1e-4);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Embedding, MaxPooling, ::testing::ValuesIn(max_cases()), name_of_max);
 
 /// A GPU, and a CPU with a thread.
 std::vector<std::optional<OnGpu>> max_devices() {
@@ -144,18 +92,6 @@ TEST(MaxPooledBags, PenaliseEveryRowOfABatch) {
       EXPECT_EQ(after[6 + c], before[6 + c]) << "a row that is in no bag";
     }
   });
-}
-
-TEST(MaxPooledBags, NeedAllRowsOnOneRank) {
-  const EmbeddingOptions options = options_for(max_tables(), OptimizerRule::kSgd);
-  for (const char* plan : {"row", "grid"}) {
-    run_on_threads(2, [&](Communicator& comm) {
-      Rank rank(comm, 1);
-      EXPECT_THROW(
-          ShardedEmbeddings(rank.context, *rank.ops, options, plan_of(plan, options.tables, 2)),
-          Error);
-    });
-  }
 }
 
 }  // namespace

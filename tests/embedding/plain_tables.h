@@ -116,14 +116,8 @@ class PlainTables {
         for (const FeatureConfig& feature : tables_[t].features) {
           const std::vector<int64_t> ids = bags.bag(step, i, f);
           for (int64_t c = 0; c < tables_[t].dim; ++c) {
-            if (feature.pooling == Pooling::kMax) {
-              e.push_back(ids.empty() ? 0 : plain_[t].weight[at(t, ids[winner(t, ids, c)], c)]);
-              continue;
-            }
             double sum = 0;
-            for (size_t k = 0; k < ids.size(); ++k) {
-              sum += bags.weight(step, i, f, k) * plain_[t].weight[at(t, ids[k], c)];
-            }
+            for (const int64_t id : ids) sum += plain_[t].weight[at(t, id, c)];
             if (feature.pooling == Pooling::kMean && !ids.empty()) {
               sum /= static_cast<double>(ids.size());
             }
@@ -149,15 +143,12 @@ class PlainTables {
           const double scale = feature.pooling == Pooling::kMean
                                    ? 1.0 / static_cast<double>(std::max<size_t>(ids.size(), 1))
                                    : 1.0;
-          for (size_t k = 0; k < ids.size(); ++k) {
-            const double weight = bags.weight(step, i, f, k);
-            std::vector<double>& g = gradients[ids[k]];
+          for (const int64_t id : ids) {
+            std::vector<double>& g = gradients[id];
             g.resize(static_cast<size_t>(tables_[t].dim));
             for (int64_t c = 0; c < tables_[t].dim; ++c) {
-              if (feature.pooling == Pooling::kMax && winner(t, ids, c) != k) continue;
               const double value = e[static_cast<size_t>(i * width + column + c)];
-              g[static_cast<size_t>(c)] +=
-                  weight * scale * made_up_gradient(step, i, column + c, value);
+              g[static_cast<size_t>(c)] += scale * made_up_gradient(step, i, column + c, value);
             }
           }
         }
@@ -176,12 +167,6 @@ class PlainTables {
  private:
   size_t at(size_t t, int64_t row, int64_t column) const {
     return static_cast<size_t>(row * tables_[t].dim + column);
-  }
-
-  /// The first id with the largest element in a column.
-  size_t winner(size_t t, const std::vector<int64_t>& ids, int64_t column) const {
-    const auto element = [&](int64_t id) { return plain_[t].weight[at(t, id, column)]; };
-    return static_cast<size_t>(std::ranges::max_element(ids, {}, element) - ids.begin());
   }
 
   void update(size_t t, int64_t row, std::vector<double> g, double lr, int64_t step) {

@@ -86,11 +86,9 @@ TEST_P(PlannedMemory, IsEnough) {
 INSTANTIATE_TEST_SUITE_P(
     Plans, PlannedMemory,
     ::testing::Combine(
-        ::testing::Values(PlannedCase{"table", 1}, PlannedCase{"table", 4}, PlannedCase{"row", 4},
-                          PlannedCase{"row", 16}, PlannedCase{"grid", 8}, PlannedCase{"column", 4},
+        ::testing::Values(PlannedCase{"table", 1}, PlannedCase{"row", 16}, PlannedCase{"grid", 8},
                           PlannedCase{"mixed", 5}, PlannedCase{"row", 4, RoutingMode::kFixed},
                           PlannedCase{"mixed", 4, RoutingMode::kExact, {}, true},
-                          PlannedCase{"table", 1, RoutingMode::kExact, {}, false, true},
                           PlannedCase{"column", 4, RoutingMode::kExact, {}, false, true},
                           PlannedCase{"data_parallel", 4, RoutingMode::kExact, {}, false, true},
                           PlannedCase{

@@ -1,64 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "covering.h"
-#include "trained_as_plain.h"
+#include "training.h"
 
 namespace dlrm::testing {
 namespace {
 
 const std::vector<int64_t> kBatches{13, 2, 16, 13};
-
-/// How a run computes: the reference, a CPU with threads, or a GPU.
-struct Execution {
-  const char* name;
-  int threads = 0;
-  std::optional<OnGpu> gpu = std::nullopt;
-};
-
-struct WeightedCase {
-  std::string plan;
-  OptimizerRule rule;
-  Execution execution;
-};
-
-std::vector<WeightedCase> all_cases() {
-  std::vector<Execution> executions{{"Reference"}, {"Cpu", 2}};
-  if (cuda_device_count() > 0) executions.push_back({"Gpu", 0, OnGpu()});
-  std::vector<WeightedCase> cases;
-  for (const auto& [plan, rule, execution] : covering_pairs(
-           std::vector<std::string>{"table", "row", "column", "grid", "two_columns_a_rank",
-                                    "data_parallel", "mixed", "ragged"},
-           std::vector{OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam},
-           executions)) {
-    cases.push_back({plan, rule, execution});
-  }
-  return cases;
-}
-
-std::string name_of(const ::testing::TestParamInfo<WeightedCase>& info) {
-  const WeightedCase& c = info.param;
-  return c.plan + "_" + kOptimizers[static_cast<size_t>(c.rule)].name + "_" + c.execution.name;
-}
-
-class WeightedIds : public ::testing::TestWithParam<WeightedCase> {};
-
-TEST_P(WeightedIds, TrainToTheWeightsOfThePlainModelOnAnyNumberOfRanks) {
-  const WeightedCase& c = GetParam();
-  EmbeddingOptions options = options_for(weighted_tables(), c.rule);
-  if (c.rule == OptimizerRule::kAdam) options.optimizer.eps = 1e-3;
-  const MadeUpBags bags(options.tables);
-  PlainTables plain(options.tables, options.optimizer, options.seed);
-  for (size_t t = 0; t < kBatches.size(); ++t) {
-    plain.train(bags, static_cast<int64_t>(t), kBatches[t], options.optimizer.lr);
-  }
-  for (const int ranks : {1, 3}) {
-    const Tensors trained = train_all(plan_of(c.plan, options.tables, ranks), options, bags,
-                                      kBatches, c.execution.threads, false, c.execution.gpu);
-    expect_trained_as(plain, trained, options, 1e-4);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Embedding, WeightedIds, ::testing::ValuesIn(all_cases()), name_of);
 
 TEST(WeightedBatches, OfRecurringSizesOrOfCachedRowsGiveTheSameBits) {
   const EmbeddingOptions options = options_for(weighted_tables(), OptimizerRule::kRowwiseAdagrad);

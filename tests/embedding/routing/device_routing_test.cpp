@@ -230,9 +230,8 @@ TEST_P(DeviceRouting, ADroppedBatchChangesNoRow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, DeviceRouting,
-                         ::testing::Values(RoutingCase{"table", 2}, RoutingCase{"column", 2},
+                         ::testing::Values(RoutingCase{"column", 2},
                                            RoutingCase{"data_parallel", 2}, RoutingCase{"row", 1},
-                                           RoutingCase{"table", 4}, RoutingCase{"row", 3},
                                            RoutingCase{"mixed", 3, OptimizerRule::kAdagrad},
                                            RoutingCase{"grid", 4, OptimizerRule::kAdagrad},
                                            RoutingCase{"ragged", 3, OptimizerRule::kAdam}));

@@ -111,28 +111,5 @@ TEST_F(KernelRecordsTest, ComeFromSlots) {
   EXPECT_THAT(wrong_rows(*store_, row_range(0, kRows), layout_.bytes(), version_of), IsEmpty());
 }
 
-TEST_F(KernelRecordsTest, OfRowsThatWereNeverWrittenAreDrawnOnce) {
-  write_version(*store_, {7}, layout_.bytes(), 1);
-  const Rows fetched{5, 7, 9};
-  for (const bool again : {false, true}) {
-    std::atomic<int> draws = 0;
-    store_->for_kernels()->reads(fetched, [&](int64_t row, std::byte* record) {
-      ++draws;
-      for (int64_t at = 0; at < layout_.bytes(); ++at) record[at] = byte_of(row, 2, at);
-    });
-    EXPECT_EQ(draws, again ? 0 : 2);
-    EXPECT_THAT(wrong_rows(*store_, {4, 5, 6, 7, 8, 9}, layout_.bytes(),
-                           [](int64_t row) { return row % 2 == 0 ? -1
-                                                    : row == 7   ? 1
-                                                                 : 2; }),
-                IsEmpty());
-  }
-  // All are drawn after they were forgotten.
-  store_->clear();
-  std::atomic<int> draws = 0;
-  store_->for_kernels()->reads(fetched, [&](int64_t, std::byte*) { ++draws; });
-  EXPECT_EQ(draws, 3);
-}
-
 }  // namespace
 }  // namespace dlrm::testing

@@ -225,35 +225,5 @@ TEST(SlotMap, KeptRowsLeaveIfABatchNeedsTheirSlotsAndAreThenLikeOthers) {
   }
 }
 
-/// First slot and slots of the set that a slot belongs to.
-std::pair<int64_t, int64_t> set_of(int64_t slot, int64_t slots) {
-  const int64_t sets = std::max<int64_t>(slots / 16, 1), set = std::min(slot / 16, sets - 1);
-  return {16 * set, set + 1 == sets ? slots - 16 * set : 16};
-}
-
-TEST(Lru16, ARowReplacesTheLeastRecentlyUsedRowOfItsSet) {
-  for (const int64_t slots : {1, 5, 15, 16, 17, 31, 32, 47, 100}) {
-    SlotMap map(kRows + 20, slots, make_lru16());
-    std::mt19937 random(1);
-    std::map<int64_t, int64_t> set_of_row;
-    std::vector<int> last_use(static_cast<size_t>(slots), -1);
-    for (int batch = 0; batch < 2000; ++batch) {
-      SCOPED_TRACE(std::to_string(slots) + " slots, batch " + std::to_string(batch));
-      const auto row = static_cast<int64_t>(random() % (kRows + 20));
-      for (const SlotChange& change : changes_of(map, {row})) {
-        const auto [first, count] = set_of(change.slot, slots);
-        EXPECT_EQ(set_of_row.emplace(row, first).first->second, first);
-        const auto begin = last_use.begin() + first;
-        EXPECT_EQ(last_use[static_cast<size_t>(change.slot)],
-                  *std::min_element(begin, begin + count));
-      }
-      last_use[static_cast<size_t>(map.slot_of(row))] = batch;
-    }
-    std::set<int64_t> sets;
-    for (const auto& [row, first] : set_of_row) sets.insert(first);
-    EXPECT_EQ(static_cast<int64_t>(sets.size()), std::max<int64_t>(slots / 16, 1));
-  }
-}
-
 }  // namespace
 }  // namespace dlrm::testing
