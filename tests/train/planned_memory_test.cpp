@@ -92,8 +92,11 @@ TEST_P(PlannedMemory, GrowsWithTheVectorsOfATrainingRank) {
   }
 }
 
+/// Fewer models, since these layers do not depend on the rest.
+class PlannedLayers : public PlannedMemory {};
+
 /// The plan leaves out what fills cache lines, and may have more for the padding of rows.
-TEST_P(PlannedMemory, CoversDropoutAndLayerNorms) {
+TEST_P(PlannedLayers, CoverDropoutAndLayerNorms) {
   const bool on_gpu = std::get<1>(GetParam()) == DeviceKind::kCuda;
   if (on_gpu && cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   RunConfig plain = config_of(64);
@@ -107,7 +110,7 @@ TEST_P(PlannedMemory, CoversDropoutAndLayerNorms) {
   EXPECT_GE(taken_more, 0.7 * more);
 }
 
-TEST_P(PlannedMemory, CoversTheTowersAndExpertsOfTasks) {
+TEST_P(PlannedLayers, CoverTheTowersAndExpertsOfTasks) {
   const bool on_gpu = std::get<1>(GetParam()) == DeviceKind::kCuda;
   if (on_gpu && cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   RunConfig one = config_of(64);
@@ -124,6 +127,12 @@ TEST_P(PlannedMemory, CoversTheTowersAndExpertsOfTasks) {
   }
 }
 
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Model, DeviceKind>>& of) {
+  const bool on_cpu = std::get<1>(of.param) == DeviceKind::kCpu;
+  return std::string(std::get<0>(of.param).name) + (on_cpu ? "_on_a_cpu" : "_on_a_gpu");
+}
+const auto kDevices = ::testing::Values(DeviceKind::kCpu, DeviceKind::kCuda);
+
 INSTANTIATE_TEST_SUITE_P(
     Models, PlannedMemory,
     ::testing::Combine(
@@ -135,11 +144,15 @@ INSTANTIATE_TEST_SUITE_P(
             Model{"bf16", DotConfig(), Precision::kBf16},
             Model{"bf16_one_rank", DotConfig(), Precision::kBf16, Strategy::kTable, 1},
             Model{"bf16_cut_rows", DotConfig(), Precision::kBf16, Strategy::kRow}),
-        ::testing::Values(DeviceKind::kCpu, DeviceKind::kCuda)),
-    [](const auto& of) {
-      const bool on_cpu = std::get<1>(of.param) == DeviceKind::kCpu;
-      return std::string(std::get<0>(of.param).name) + (on_cpu ? "_on_a_cpu" : "_on_a_gpu");
-    });
+        kDevices),
+    name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Models, PlannedLayers,
+    ::testing::Combine(::testing::Values(Model{"one_rank", ConcatConfig(), Precision::kFp32,
+                                               Strategy::kTable, 1},
+                                         Model{"bf16", DotConfig(), Precision::kBf16}),
+                       kDevices),
+    name_of);
 
 }  // namespace
 }  // namespace dlrm

@@ -161,13 +161,6 @@ TEST_F(CheckpointIndexTest, NoChangedFieldGivesOtherWeights) {
   EXPECT_GT(refused_, tried_ * 3 / 4);
 }
 
-TEST_F(CheckpointIndexTest, NoChangedFieldOfACheckpointWithoutPieceCrcsGivesOtherWeights) {
-  good_.lists.erase(kCrcs);
-  ASSERT_EQ(outcome(good_), "");
-  try_all(good_);
-  EXPECT_GT(refused_, tried_ * 3 / 4);
-}
-
 TEST_F(CheckpointIndexTest, AnotherFormatOrVersionIsRefused) {
   Fields other = good_;
   other.integers["version"] = 2;

@@ -57,38 +57,6 @@ TEST(TraceFile, EachRankHasATrackWithItsSpans) {
   EXPECT_EQ(0, trace["otherData"]["dropped_events"]);
 }
 
-/// All of the text for one rank, whose time begins at 0.
-TEST(TraceFile, ASpanHasItsOwnNameAndTimes) {
-  TemporaryFolder folder;
-  const auto comm = make_self_comm();
-  Trace trace(true);
-  const std::string copy = "route";  // a name counts by its text
-  trace.add("route", 1000, 3500);
-  trace.add("top", 4000, 4001);
-  trace.add("loss", 5000, 7000);
-  trace.add("top", 8000, 1'000'009'000);
-  trace.add(copy.c_str(), 2'000'000'000, 2'000'000'000);
-  trace.add("left out", 1, 2);
-  ::testing::internal::CaptureStderr();
-  write_trace(*comm, trace, folder.path("trace.json"), 5);
-  ::testing::internal::GetCapturedStderr();
-  std::ifstream file(folder.path("trace.json"));
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_EQ(text.str(),
-            R"({"displayTimeUnit": "ms", "otherData": {"dropped_events": 1}, "traceEvents": [
-{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "dlrm-train"}},
-{"ph": "M", "name": "thread_name", "pid": 0, "tid": 0, "args": {"name": "rank 0"}},
-{"ph": "M", "name": "thread_sort_index", "pid": 0, "tid": 0, "args": {"sort_index": 0}},
-{"ph": "X", "name": "route", "pid": 0, "tid": 0, "ts": 1.000, "dur": 2.500},
-{"ph": "X", "name": "top", "pid": 0, "tid": 0, "ts": 4.000, "dur": 0.001},
-{"ph": "X", "name": "loss", "pid": 0, "tid": 0, "ts": 5.000, "dur": 2.000},
-{"ph": "X", "name": "top", "pid": 0, "tid": 0, "ts": 8.000, "dur": 1000001.000},
-{"ph": "X", "name": "route", "pid": 0, "tid": 0, "ts": 2000000.000, "dur": 0.000}
-]}
-)");
-}
-
 TEST(TraceFile, RanksHaveTheirOwnNamesAndCounts) {
   TemporaryFolder folder;
   const std::vector<std::vector<const char*>> names = {{"b", "a", "b"}, {}, {"c", "a"}, {"b"}};

@@ -66,15 +66,6 @@ TEST_P(IdsOnADevice, FixedRoutingGivesTheBitsOfExact) {
   }
 }
 
-TEST_P(IdsOnADevice, FixedRoutingOverNcclGivesTheBitsOfExact) {
-  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
-  ::setenv("NCCL_HOSTID", "of this rank", 1);
-  RunConfig exact = odd_model_of(Strategy::kRow, RoutingMode::kExact);
-  RunConfig fixed = odd_model_of(Strategy::kRow, RoutingMode::kFixed);
-  exact.comm = fixed.comm = CommKind::kNccl;
-  expect_alike(train_on_threads(fixed, 2, 4), train_on_threads(exact, 2, 4), 0, 0);
-}
-
 /// Ids that change after they were packed show in the loss which of them were routed.
 TEST_P(IdsOnADevice, AreThoseThatWerePackedWithTheirBatch) {
   if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";

@@ -110,20 +110,6 @@ TEST_P(TrainingOnADevice, FixedRoutingAndRoundedWiresTrainAsOnACpu) {
   expect_alike(train_on_threads(on_device(c), 3, 3), train_on_threads(c, 3, 3), 5e-3, 2e-2);
 }
 
-TEST_P(TrainingOnADevice, MoreRanksThanSamplesTrainAsOnACpu) {
-  RunConfig c = odd_model();
-  c.train.global_batch_size = 5;
-  expect_as_on_cpu(c, 6, 3);
-}
-
-TEST_P(TrainingOnADevice, RoutingDepthChangesNoBit) {
-  RunConfig c = on_device(odd_model());
-  c.routing.depth = 0;
-  const Trained shallow = train_on_threads(c, 1, 5);
-  c.routing.depth = 3;
-  expect_alike(train_on_threads(c, 1, 5), shallow, 0, 0);
-}
-
 RunConfig of_one_id_a_bag(RunConfig c) {
   for (TableConfig& table : c.model.tables) {
     for (FeatureConfig& feature : table.features) feature.hotness = 1;
@@ -279,16 +265,6 @@ TEST_P(TrainingOnADevice, ShardsThatDoNotFitOnTheDeviceTakeNoDeviceMemory) {
             static_cast<double>(bytes(mixed)) + planned.host_total());
 }
 
-TEST_P(TrainingOnADevice, StepsLaunchedAsGraphsReadBothMemories) {
-  RunConfig c =
-      of_one_id_a_bag(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam)));
-  const RunConfig mixed = short_of_memory(c, 1);
-  EXPECT_GT(shards_on_host(mixed, 1).first, 0);
-  const Trained recorded = train_recorded(mixed, 1, 12, true);
-  EXPECT_GT(recorded.launched, 1);
-  expect_alike(recorded, train_on_threads(c, 1, 12), 0, 0);
-}
-
 /// Caches the tables that have enough rows for it, in memory for few of them.
 RunConfig caching(RunConfig c) {
   c.memory.tier = MemoryTier::kCached;
@@ -391,20 +367,6 @@ TEST_P(TrainingOnADevice, ASpoiltIdOfFixedRoutingIsNamedByTheSampleOfItsSender) 
     ASSERT_NE(at, std::string::npos) << error;
     // The first feature has one id a bag.
     EXPECT_EQ(std::stoll(error.substr(at + 7)), part_of(22, part, 3).begin) << error;
-  }
-}
-
-TEST_P(TrainingOnADevice, WiresOfTwoTypesTrainNearFp32) {
-  const Trained exact = train_on_threads(on_device(odd_model()), 3, 4);
-  for (const auto& [forward, backward] : {std::pair{DType::kBFloat16, DType::kFloat32},
-                                          {DType::kFloat32, DType::kFloat16},
-                                          {DType::kFloat16, DType::kBFloat16}}) {
-    for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
-      RunConfig c = on_device(odd_model());
-      c.routing.mode = mode;
-      c.train.wire = {forward, backward, DType::kFloat32};
-      expect_alike(train_on_threads(c, 3, 4), exact, 5e-3, 2e-2);
-    }
   }
 }
 
