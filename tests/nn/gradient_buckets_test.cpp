@@ -44,34 +44,6 @@ TEST(GradientBuckets, WhatLiesBehindTheLastTensorIsSummedToo) {
   });
 }
 
-/// Tensors shorter and longer than a bucket, which become ready one by one or together.
-TEST(GradientBuckets, SumEachTensorOnceWhateverTheirSizes) {
-  constexpr int64_t kMost = 256 * 1024;  // of a bucket
-  struct Sizes {
-    std::vector<int64_t> starts;
-    int64_t size;
-    std::vector<int64_t> ready;
-  };
-  for (const Sizes& s : {Sizes{{0}, 10, {0}}, Sizes{{0, kMost}, 2 * kMost, {kMost, 0}},
-                         Sizes{{0, kMost + 1}, 2 * kMost, {kMost + 1, 0}},
-                         Sizes{{0, 8, kMost, kMost + 9}, 2 * kMost, {kMost + 9, kMost, 8, 0}},
-                         Sizes{{0, 8, kMost + 16}, 2 * kMost + 16, {0}}}) {
-    on_ranks(2, [&](Communicator& comm, Context& context) {
-      GradientBuckets buckets(context, DType::kFloat32, nullptr);
-      std::vector<float> gradients(static_cast<size_t>(s.size));
-      buckets.cut(gradients, s.starts, s.size);
-      for (int step = 0; step < 2; ++step) {
-        std::fill(gradients.begin(), gradients.end(), static_cast<float>(comm.rank() + 1));
-        EXPECT_THROW(buckets.finish(), std::exception);  // no gradient is complete
-        for (const int64_t offset : s.ready) buckets.ready_from(offset);
-        buckets.poll();
-        buckets.finish();
-        EXPECT_EQ(std::count(gradients.begin(), gradients.end(), 3.0f), s.size);
-      }
-    });
-  }
-}
-
 TEST(GradientBuckets, WhatIsJoinedIsSummedWithTheLastBucket) {
   on_ranks(3, [](Communicator&, Context& context) {
     constexpr int64_t kJoined = 5, kFirst = 1024, kSize = 300 * 1024;
