@@ -5,9 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
-#include <limits>
 #include <memory>
-#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -35,7 +33,6 @@
 
 namespace {
 
-thread_local int64_t allocations = 0;
 thread_local int last_tag = -1;  // of a message; the watchdog sends messages too
 int longest_message = 0;         // bytes
 int tag_limit = 0;               // what MPI says is its largest tag; 0: as it is
@@ -56,51 +53,8 @@ extern "C" int MPI_Comm_get_attr(MPI_Comm comm, int key, void* value, int* found
   return code;
 }
 
-void* operator new(size_t bytes) {
-  ++allocations;
-  void* memory = std::malloc(bytes > 0 ? bytes : 1);
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-
 namespace dlrm {
 namespace {
-
-/// Calls that are reused allocate nothing. How many are under way at the same time depends on the
-/// load, so a block of rounds may still need more of them. Calls that are not reused allocate in
-/// each block.
-template <class Round>
-void check_some_rounds_allocate_nothing(Communicator& comm, const char* calls, const Round& round) {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (int block = 0; block < 8; ++block) {
-    const int64_t before = allocations;
-    for (int i = 0; i < 20; ++i) round();
-    least = std::min(least, allocations - before);
-    int64_t of_all = least;
-    comm.allreduce_max(View<int64_t>(&of_all, 1));
-    if (of_all == 0) return;
-  }
-  throw run_error("rank {}: at least {} allocations in 20 rounds of {}", comm.rank(), least, calls);
-}
-
-/// Between ranks that share memory.
-void check_steady_state_allocates_nothing(Communicator& comm) {
-  const auto ranks = static_cast<size_t>(comm.size());
-  std::vector<float> small(100), large(50000), rounded(50000), send(50000), receive(50000);
-  const std::vector<int64_t> bytes(ranks, static_cast<int64_t>(send.size() / ranks) * 4);
-  const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
-  check_some_rounds_allocate_nothing(comm, "calls", [&] {
-    Pending calls[] = {comm.start_allreduce<float>(large), comm.start_allreduce<float>(small),
-                       comm.start_allreduce<float>(rounded, DType::kBFloat16),
-                       comm.start_alltoallv(send.data(), receive.data(), layout),
-                       comm.start_barrier()};
-    for (Pending& call : calls) call.wait();
-    comm.start_allgatherv(send.data(), receive.data(), bytes, layout.receive_offsets).wait();
-    comm.broadcast(small.data(), 400, 0);
-  });
-}
 
 /// Every rank has the sums of ranks that are threads.
 void compare_with_threads(Communicator& comm, int64_t count, DType wire) {
@@ -114,23 +68,6 @@ void compare_with_threads(Communicator& comm, int64_t count, DType wire) {
   }
   comm.broadcast(expected.data(), count * 4, 0);
   if (expected != sums) throw run_error("sums of {} differ between threads and MPI", count);
-}
-
-/// Like the check above, for calls of a device communicator.
-void check_staged_calls_allocate_nothing(Communicator& host) {
-  const std::shared_ptr<Device> device = make_cpu_device();
-  const std::unique_ptr<Stream> stream = device->make_stream();
-  const std::unique_ptr<Communicator> comm =
-      make_device_comm(host, *device, {.kind = DeviceCommKind::kStaged});
-  const auto ranks = static_cast<size_t>(comm->size());
-  Array<float> sum(*device, 50000, "test"), send(*device, 50000, "test"),
-      receive(*device, 50000, "test");
-  const std::vector<int64_t> bytes(ranks, static_cast<int64_t>(send.size() / ranks) * 4);
-  const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
-  check_some_rounds_allocate_nothing(host, "staged calls", [&] {
-    comm->start_allreduce<float>(sum.view(), DType::kFloat32, stream.get()).wait(*stream);
-    comm->start_alltoallv(send.data(), receive.data(), layout, stream.get()).wait(*stream);
-  });
 }
 
 /// No rank leaves a barrier of a device communicator before the last one has entered it.
@@ -278,8 +215,6 @@ void check(World& world) {
   const bool one_node = world.comm().nodes().back() == 0;
   if (one_node && world.comm().node_layout()) throw run_error("one node needs no layout");
   if (one_node && !std::getenv("DLRM_SHARED_MEMORY")) {
-    check_steady_state_allocates_nothing(world.comm());
-    check_staged_calls_allocate_nothing(world.comm());
     if (world.size() > 1) test::check_shared_calls(world.comm());
   }
   for (const int threads : {1, 3}) {  // of each rank, for large sums and copies
