@@ -8,15 +8,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
-
-TEST(DescribePlan, AFewRanksAreAllListed) {
-  const RunConfig config = odd_config(Strategy::kRow);
-  const std::string text = describe_plan(config, make_plan(config, 8));
-  EXPECT_EQ(lines_of(text), 2 + 8 + 4);
-  EXPECT_THAT(text, Not(HasSubstr("...")));
-}
-
 TEST(DescribeMemory, UnknownMemorySuffices) {
   const RunConfig config = kaggle_config();
   bool fits = false;

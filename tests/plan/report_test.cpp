@@ -75,17 +75,6 @@ TEST(Report, OfAGpuComparesBothMemories) {
                           HasSubstr("memory of rank 1, the fullest"), HasSubstr("does not fit")));
 }
 
-TEST(Report, NamesTheMachine) {
-  const TemporaryFile file(
-      R"({"name": "eight of them", "ranks_per_node": 8, "memory_bytes_per_second": 1e9,
-          "local_bytes_per_second": 1e9, "network_bytes_per_second": 1e9})");
-  RunConfig config = four_cuts();
-  EXPECT_THAT(report(config, plan_of_cuts(), {}), ::testing::Not(HasSubstr("machine file")));
-  config.sharding.machine = file.path();
-  EXPECT_THAT(report(config, plan_of_cuts(), {}),
-              HasSubstr("rates of the machine file " + file.path() + ": eight of them\n"));
-}
-
 TEST(Report, PredictsAStepIfTheMachineFileHasTheRates) {
   const TemporaryFile file(
       R"({"ranks_per_node": 8, "memory_bytes_per_second": 1e9, "local_bytes_per_second": 1e9,
@@ -99,86 +88,9 @@ TEST(Report, PredictsAStepIfTheMachineFileHasTheRates) {
   EXPECT_THAT(report(config, plan_of_cuts(), {}), ::testing::Not(HasSubstr("predicted")));
 }
 
-TEST(Report, OfGpusThatExchangeIdsSaysSo) {
-  RunConfig config = four_cuts();
-  const std::string line = "GPUs exchange the ids themselves\n";
-  config.device = DeviceKind::kCuda;
-  EXPECT_THAT(report(config, plan_of_cuts(), {}), ::testing::Not(HasSubstr(line)));
-  config.routing.mode = RoutingMode::kFixed;
-  EXPECT_THAT(report(config, plan_of_cuts(), {}), HasSubstr(line));
-}
-
 TEST(Report, OfACpuIgnoresMemoryOfTheHost) {
   EXPECT_EQ(report(four_cuts(), plan_of_cuts(), {0, 0, kGiB}),
             report(four_cuts(), plan_of_cuts(), {}));
-}
-
-TEST(Report, OneKnownMemoryIsComparedAlone) {
-  RunConfig config = four_cuts();
-  config.device = DeviceKind::kCuda;
-  const auto last_line = [&](const PlanOptions& options) {
-    const std::string text = report(config, plan_with_host(), options);
-    return text.substr(text.rfind('\n', text.size() - 2) + 1);
-  };
-  EXPECT_EQ(last_line({0, 0, 0.9 * kGiB}),
-            "fits: needs 1.356 GiB a rank, and 0.750 GiB of 0.900 GiB in the host's memory\n");
-  EXPECT_EQ(last_line({0, 0, 0.7 * kGiB}),
-            "does not fit: needs 1.356 GiB a rank, and 0.750 GiB of 0.700 GiB in the host's "
-            "memory\n");
-  EXPECT_EQ(last_line({1.4 * kGiB, 0, 0}),
-            "fits: needs 1.356 GiB a rank of 1.400 GiB, and 0.750 GiB in the host's memory\n");
-  EXPECT_EQ(last_line({1.3 * kGiB, 0, 0}),
-            "does not fit: needs 1.356 GiB a rank of 1.300 GiB, and 0.750 GiB in the host's "
-            "memory\n");
-}
-
-/// Of more than 16 ranks the first three, the last, and those with the most and the least memory,
-/// lookups, and bytes out and in are listed.
-TEST(DescribePlan, OfManyRanksTheExtremesAreListed) {
-  std::vector<TableConfig> tables;
-  for (int t = 0; t < 17; ++t) tables.push_back(table(fmt::format("t{}", t), 1000, 16));
-  tables[5].rows = 1 << 20;
-  tables[8].rows = 10;
-  tables[11].features[0].hotness = 50;
-  tables[13].dim = 64;
-  Plan plan{17, {}, {}};
-  for (int t = 0; t < 17; ++t) {
-    const TableConfig& made = tables[static_cast<size_t>(t)];
-    plan.shards.push_back({t, {0, made.rows}, {0, made.dim}, t});
-  }
-  const std::string text = describe_plan(config_of(tables, 170), plan);
-  std::vector<std::string> ranks;
-  std::istringstream lines(text.substr(text.find("MiB in/step") + 12));
-  for (std::string line; std::getline(lines, line) && line.find("total") == std::string::npos;) {
-    ranks.push_back(
-        line.substr(line.find_first_not_of(' '), line.find(' ', 8) - line.find_first_not_of(' ')));
-  }
-  EXPECT_THAT(ranks, ::testing::ElementsAre("0", "1", "2", "...", "5", "...", "8", "...", "11",
-                                            "...", "13", "...", "16"));
-}
-
-TEST(DescribePlan, OfManyTablesInTheHostsMemoryEightAreNamed) {
-  std::vector<TableConfig> tables;
-  Plan plan{1, {}, {}};
-  for (int t = 0; t < 9; ++t) {
-    tables.push_back(table(fmt::format("t{}", t), 10, 4));
-    plan.shards.push_back({t, {0, 10}, {0, 4}, 0, MemoryTier::kHost});
-  }
-  RunConfig config = config_of(tables, 4);
-  config.device = DeviceKind::kCuda;
-  EXPECT_THAT(
-      describe_plan(config, plan),
-      HasSubstr("\nin the host's memory: 9 shards, 0 data-parallel tables: 't0', 't1', 't2', "
-                "'t3', 't4', 't5', 't6', 't7', 1 more\n"));
-  plan.shards[0].tier = MemoryTier::kDevice;
-  EXPECT_THAT(describe_plan(config, plan),
-              HasSubstr("'t1', 't2', 't3', 't4', 't5', 't6', 't7', 't8'\n"));
-}
-
-TEST(GibText, SmallSizesHaveThreeDecimals) {
-  EXPECT_EQ(gib_text(9.9994 * kGiB), "9.999");
-  EXPECT_EQ(gib_text(10 * kGiB), "10.0");
-  EXPECT_EQ(gib_text(0), "0.000");
 }
 
 // Advice.
@@ -190,25 +102,6 @@ RunConfig config_of_equal_tables(int count) {
   RunConfig config = config_of(tables, 64, Strategy::kTable);
   config.train.sparse_optimizer.type = OptimizerRule::kSgd;
   return config;
-}
-
-TEST(LargestTables, ThreeOfTheRankAreNamedTheLargestFirst) {
-  const RunConfig config =
-      config_of({table("a", 1 << 18, 16), table("b", 1 << 20, 16), table("c", 1 << 19, 16),
-                 table("d", 1 << 19, 32), table("e", 1 << 22, 16)},
-                64);
-  const Plan plan{2,
-                  {{0, {0, 1 << 18}, {0, 16}, 0},
-                   {1, {0, 1 << 20}, {0, 16}, 0},
-                   {3, {0, 1 << 19}, {4, 20}, 0, MemoryTier::kHost},
-                   {4, {0, 1 << 22}, {0, 16}, 1}},
-                  {2}};
-  // Rows and state.
-  EXPECT_EQ(largest_tables(config, plan, 0),
-            "'b' 0.125 GiB, 'd' rows [0, 524288) columns [4, 20) (host) 0.062 GiB, "
-            "'c' (data-parallel) 0.062 GiB");
-  EXPECT_EQ(largest_tables(config, plan, 1), "'e' 0.500 GiB, 'c' (data-parallel) 0.062 GiB");
-  EXPECT_EQ(largest_tables(config, {1, {}, {}}, 0), "no table");
 }
 
 TEST(WhatWouldFit, NearlyTheFewestRanksAreFound) {

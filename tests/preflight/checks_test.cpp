@@ -126,20 +126,6 @@ TEST(PreflightChecks, ClocksMayDifferByTwoSeconds) {
   }
 }
 
-TEST(PreflightChecks, FindingsOfHealthyRanksTellWhatTheyHave) {
-  const std::vector<Facts> ranks = healthy();
-  EXPECT_EQ(check_program(ranks).text, "the same build everywhere");
-  EXPECT_EQ(check_mpi(ranks).text, "Open MPI v4.1.4");
-  EXPECT_EQ(check_processors(ranks).text, "a processor, 16 CPUs a rank");
-  EXPECT_EQ(check_limits(ranks).text, "open files, pinned memory and /dev/shm suffice");
-  EXPECT_EQ(check_clocks(ranks).text, "agree");
-  EXPECT_EQ(check_gpus(ranks, true).text, "2 a node: NVIDIA H200");
-  EXPECT_EQ(check_driver(ranks).text, "580.82.07, serves CUDA 13.0; this program has 12.4");
-  EXPECT_EQ(check_peer_access(ranks).text, "between all GPUs of a node");
-  EXPECT_EQ(check_nccl(ranks).text, "2.28.9");
-  EXPECT_TRUE(any_gpu(ranks) && own_gpus(ranks));
-}
-
 TEST(PreflightChecks, DifferencesThatDoNoHarmAreTold) {
   std::vector<Facts> ranks = healthy();
   put(ranks[2].processor, "another");
