@@ -83,6 +83,9 @@ class Simulate(unittest.TestCase):
             self.assertAlmostEqual(chain, point["step_ms"], places=9)
             self.assertAlmostEqual(point["samples_per_second"], 1e3 * result["batch"] / point["step_ms"])
             self.assertIn(f"{point['step_ms']:.4f}", text)
+            exchange = point["exchange_ms"]
+            self.assertAlmostEqual(exchange["hidden"], max(0, exchange["total"] - exchange["exposed"]))
+            self.assertGreater(point["memory_bytes"], 0)
         self.assertEqual(result["points"][0]["exchange_ms"]["total"], 0)
         self.assertGreater(result["points"][1]["exchange_ms"]["total"], 0)
 

@@ -164,23 +164,5 @@ TEST(KernelDevice, IsTheOneAskedForAndItsMemoryIsChecked) {
   EXPECT_THROW(time_kernels(options), Error);
 }
 
-TEST(KernelLines, AreReportedAsSoonAsTheyAreKnown) {
-  Cpu cpu;
-  KernelOptions options;
-  options.sizes = small_sizes();
-  options.seconds = 0;
-  options.only = "dot bf16";
-  std::vector<json> lines;
-  options.measured = [&](const KernelLine& line) {
-    lines.push_back(json::parse(line.json));
-    if (lines.size() == 3) throw run_error("a crash");
-  };
-  EXPECT_THROW(time_kernels(*cpu.device, *cpu.stream, *cpu.ops, options), Error);
-  ASSERT_EQ(lines.size(), 3u);
-  EXPECT_EQ(lines[0]["sizes"]["batch"], 24);
-  EXPECT_EQ(lines[1]["limit"], "copy");
-  EXPECT_EQ(lines[2]["name"], "dot bf16 forward");
-}
-
 }  // namespace
 }  // namespace dlrm::bench
