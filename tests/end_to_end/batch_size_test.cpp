@@ -52,13 +52,6 @@ TEST_F(BatchSize, ThatIsAutoFitsTheMemoryAndStaysOnResume) {
   EXPECT_EQ(size_in("small"), size);
 }
 
-TEST_F(BatchSize, ThatIsAutoNeedsMemoryForOneSample) {
-  const Outcome outcome = train(1, into("none") + "--set memory.host=1KiB");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(error_line(outcome).find("error: train.global_batch_size: auto: a rank needs "), 0u)
-      << outcome.errors;
-}
-
 TEST_F(BatchSize, ThatIsAutoIsPlannedForTheGivenMemory) {
   const std::string plan = "dlrm-plan config.yaml --set train.global_batch_size=auto --ranks 2 ";
   const Outcome unknown = run_command(plan, folder_.path());

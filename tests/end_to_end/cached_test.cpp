@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "dlrm/device/device.h"
-
 #include "fixture.h"
 
 namespace dlrm {
@@ -72,40 +70,6 @@ TEST_F(CachedTables, ACachedRunContinuesWhereAResidentOneStopped) {
   const Outcome resumed =
       train(2, "--resume --set sharding.plan=plan.json --set memory.cached.fast=12%");
   ASSERT_EQ(resumed.code, 0) << resumed.errors;
-  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
-}
-
-TEST_F(CachedTables, EveryPolicyTrainsLikeTheResidentRun) {
-  write_file(path("plan.json"), kAllCached);
-  write_file(path("resident.json"), resident_plan());
-  ASSERT_EQ(train(2, "--set sharding.plan=resident.json --set output.directory=whole_run").code, 0);
-  const Outcome lru = train(2, std::string(kCached) + "--set memory.cached.policy=lru16");
-  ASSERT_EQ(lru.code, 0) << lru.errors;
-  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
-  const std::string cached = std::string(kCached) + "--set memory.cached.policy=static ";
-  const Outcome first = train(2, cached + "--set train.steps=20");
-  ASSERT_EQ(first.code, 0) << first.errors;
-  EXPECT_NE(first.errors.find("static: the rows of 20 batches were counted"), std::string::npos);
-  const Outcome resumed =
-      train(2, std::regex_replace(cached, std::regex("--overwrite"), "--resume"));
-  ASSERT_EQ(resumed.code, 0) << resumed.errors;
-  EXPECT_NE(resumed.errors.find("static: the rows of 20 batches were counted"), std::string::npos);
-  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
-}
-
-TEST_F(CachedTables, OnAGpuTheyTrainLikeTheResidentRun) {
-  if (!cuda_is_emulated()) GTEST_SKIP() << "two ranks need two GPUs, or the emulator";
-  write_file(path("plan.json"), kAllCached);
-  write_file(path("resident.json"), resident_plan());
-  const std::string gpu =
-      "--device cuda --set train.pin_algorithms=true --set train.steps=8 "
-      "--set eval.at_end=false ";
-  ASSERT_EQ(
-      train(2, gpu + "--set sharding.plan=resident.json --set output.directory=whole_run").code, 0);
-  const Outcome cached = train(2, kCached + gpu +
-                                      "--set memory.cached.backing=ssd "
-                                      "--set memory.cached.middle=30%");
-  ASSERT_EQ(cached.code, 0) << cached.errors;
   EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
 }
 

@@ -72,15 +72,6 @@ TEST_P(RunOnADevice, ARunTrainsEvaluatesAndPredictsAsOnACpu) {
   for (size_t i = 0; i < mine.size(); ++i) ASSERT_NEAR(mine[i], theirs[i], 1e-5) << "sample " << i;
 }
 
-TEST_P(RunOnADevice, RanksShareADeviceThroughHostMemory) {
-  ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
-  const Outcome outcome =
-      train(2, device() + kShort + "--set comm=staged --set eval.at_end=false " +
-                   "--set sharding.strategy=grid");
-  ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  expect_losses_alike("run", "cpu", 1e-5);
-}
-
 /// Ranks in several processes exchange files in a folder, through the stand-in for NCCL. Each rank
 /// has its own host id, so that ranks may share a GPU.
 class OverNccl {

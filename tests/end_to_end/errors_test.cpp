@@ -171,24 +171,5 @@ TEST_F(Planning, TheOptionDeviceReplacesTheConfigs) {
   EXPECT_EQ(cpu.output.find("\n  libraries "), std::string::npos) << cpu.output;
 }
 
-TEST_F(Planning, APlanForAGpuCountsBothMemories) {
-  const std::string config = (source_folder() / "configs/single/device_host.yaml").string();
-  const auto plan = [&](const std::string& arguments) {
-    const Outcome outcome = run_command(
-        "dlrm-train '" + config + "' --plan-only --ranks 1 --host-memory 512 " + arguments,
-        folder_.path());
-    EXPECT_EQ(outcome.code, 0) << outcome.errors;
-    return outcome.output;
-  };
-  const std::string told = plan("--device-memory 100");
-  EXPECT_NE(told.find("tables: 'C1', 'C10', 'C20', 'C22'\n"), std::string::npos) << told;
-  EXPECT_NE(told.find("\nfits: "), std::string::npos) << told;
-  const std::string chosen = plan("--device-memory 100 --set 'memory={tier: auto}'");
-  EXPECT_NE(chosen.find("tables: 'C1', 'C20', 'C22'\n"), std::string::npos) << chosen;
-  const std::string less = plan("--device-memory 100 --set 'memory={tier: device, device: 12GiB}'");
-  EXPECT_NE(less.find("\ndoes not fit: "), std::string::npos) << less;
-  EXPECT_NE(less.find("would fit: memory.tier: auto"), std::string::npos) << less;
-}
-
 }  // namespace
 }  // namespace dlrm

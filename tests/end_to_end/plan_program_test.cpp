@@ -88,38 +88,6 @@ TEST_F(PlanProgram, PlansForTheDeviceOfTheMachineFile) {
   }
 }
 
-TEST_F(PlanProgram, ChoosesTheRoutingOfGpusAsTheTrainingProgram) {
-  write_file(folder_ / "three.yaml",
-             "model: {dense_features: 1, embedding_dim: 64, bottom_mlp: [64], top_mlp: [1],\n"
-             "  tables: [{name: t, count: 3, rows: 30000}]}\n"
-             "data: {source: synthetic}\n"
-             "train: {global_batch_size: 4096, threads: 1, sparse_optimizer: {type: sgd}}\n"
-             "device: cuda\n");
-  const auto write_machine = [&](const std::string& route_id) {
-    write_file(folder_ / "gpu.json",
-               R"({"device": "cuda", "ranks_per_node": 2, "memory_bytes_per_second": 1e12,
-                   "local_bytes_per_second": 1e11, "network_bytes_per_second": 1e10,
-                   "processors_per_node": 2, "fp32_products_per_second": 1e13,
-                   "route_id_seconds": )" +
-                   route_id + "}");
-  };
-  const std::string command =
-      " three.yaml --ranks 2 --set sharding.machine=gpu.json --set device=cuda";
-  write_machine("1e-6");
-  const Outcome slow_hosts = run("dlrm-plan --output slow.json" + command);
-  EXPECT_EQ(slow_hosts.code, 0) << slow_hosts.errors;
-  EXPECT_THAT(slow_hosts.output,
-              HasSubstr("\nrouting.mode: auto is fixed (simulated steps: fixed "));
-  EXPECT_THAT(slow_hosts.output, HasSubstr("\nGPUs exchange the ids themselves\n"));
-  EXPECT_EQ(run("dlrm-train --plan-only" + command).output, slow_hosts.output);
-  write_machine("1e-12");
-  const Outcome fast_hosts = run("dlrm-plan --output fast.json" + command);
-  EXPECT_THAT(fast_hosts.output,
-              HasSubstr("\nrouting.mode: auto is exact (simulated steps: fixed "));
-  EXPECT_THAT(fast_hosts.output, Not(HasSubstr("GPUs exchange")));
-  EXPECT_EQ(run("dlrm-train --plan-only" + command).output, fast_hosts.output);
-}
-
 TEST_F(PlanProgram, WordsThatAreMissingAreNamed) {
   for (const auto& [command, error] :
        {std::pair{"dlrm-plan", "config is required (see dlrm-plan --help)"},

@@ -61,6 +61,20 @@ class Refused(SmallFiles):
             for case in pool.map(lambda case: self.check(case, case[-1].partition("=")[0]), cases):
                 self.assertIsNone(case)
 
+    def test_a_number_beyond_the_bounds_of_an_option_names_it(self):
+        plan, train, infer = "dlrm-plan config.yaml --ranks", "dlrm-train config.yaml --plan-only", "dlrm-infer ckpt"
+        cases = [(command, ("0", "-1", "65537", "9" * 20)) for command in (plan, plan + " 2 --ranks-per-node", train + " --ranks")]
+        cases += [(f"{command} --{memory}-memory", ("0", "-1", "inf", "nan", "1e300"))
+                  for command in (plan + " 2", train) for memory in ("device", "host")]
+        cases += [(infer + option, values) for option, values in (
+            (" --batch-size", ("0", "1048577")), (" --threads", ("0", "1025")), (" --tables", ("fp8",)), (" --port", ("-1", "65536")),
+            (" --port 0 --batch-wait", ("-1", "10000001")), (" --port 0 --max-body", ("0", "4097")),
+            (" --port 0 --max-connections", ("0", "4097")), (" --port 0 --timeout", ("0", "3601")),
+            (" --port 0 --reload-interval", ("-1", "1000001")))]
+        for command, values in cases:
+            for value in values:
+                self.check(f"{command}={value}", command.split()[-1])
+
     def test_a_config_names_line_and_key(self):
         lines = self.config.count("\n")
         for text, *words in [

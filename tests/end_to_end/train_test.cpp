@@ -97,50 +97,6 @@ TEST_F(Training, MemoryIsAtMostTablesStateAndHalfAGiBAsPlanned) {
   EXPECT_LT(memory["process_peak_bytes"].get<double>(), tables + allowed);
 }
 
-TEST_F(Training, TheExchangeMovesTheBytesThatThePlanPredicts) {
-  for (const char* strategy : {"row", "auto"}) {
-    // 2600 samples are 40 whole batches.
-    const Outcome outcome = train(
-        3, std::string(
-               "--set data.source=synthetic --set data.synthetic.samples=2600 "
-               "--set data.synthetic.alpha=0 --set eval.every_steps=15 --set sharding.strategy=") +
-               strategy);
-    ASSERT_EQ(outcome.code, 0) << outcome.errors;
-    const auto plan = nlohmann::json::parse(read_file(path("run/summary.json")))["plan"];
-    const double expected = plan["expected_exchange_bytes"];
-    EXPECT_NEAR(plan["exchange_bytes"].get<double>(), expected, 0.05 * expected) << strategy;
-  }
-}
-
-TEST_F(Training, Bf16TrainsNearFp32) {
-  // With larger rates small differences grow from step to step.
-  const std::string rates =
-      " --set train.dense_optimizer.lr=0.01 --set train.sparse_optimizer.lr=0.01";
-  ASSERT_EQ(train(1, "--set output.directory=one" + rates).code, 0);
-  const Outcome outcome = train(2, "--set train.precision=bf16" + rates);
-  ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  expect_losses_alike(losses(path("run")), losses(path("one")), 0.04);
-}
-
-TEST_F(Training, AReachedTargetIsEvaluatedOnceAndItsStepIsTheLastLogged) {
-  const Outcome outcome = train(2,
-                                "--set eval.every_steps=5 --set eval.stop_at_auc=0.3 --set "
-                                "output.metrics_every=100 --set checkpoint.every_steps=5");
-  ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  int evaluations = 0;
-  std::vector<int64_t> steps;
-  for (const auto& line : read_lines(path("run/metrics.jsonl"))) {
-    if (line.contains("auc")) {
-      ++evaluations;
-    } else {
-      steps.push_back(line["step"]);
-    }
-  }
-  EXPECT_EQ(evaluations, 1);
-  EXPECT_EQ(steps, (std::vector<int64_t>{1, 5}));
-  EXPECT_TRUE(std::filesystem::exists(path("ckpt/step_000000005")));
-}
-
 TEST_F(Training, AFailedEvaluationAtTheEndLosesNoTraining) {
   ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('test.h5', 'r+'); "
                         "del f.attrs['checksum_samples']; "
@@ -150,12 +106,6 @@ TEST_F(Training, AFailedEvaluationAtTheEndLosesNoTraining) {
             0);
   EXPECT_EQ(train(2, "--set checkpoint.at_end=true").code, 2);
   EXPECT_TRUE(std::filesystem::exists(path("ckpt/step_000000040")));
-}
-
-TEST_F(Training, EvaluationsDuringTrainingChangeNoLoss) {
-  ASSERT_EQ(train(2, "--set output.directory=one").code, 0);
-  ASSERT_EQ(train(2, "--set eval.every_steps=7").code, 0);
-  EXPECT_EQ(losses(path("run")), losses(path("one")));
 }
 
 TEST_F(Training, EvalOnlyGivesTheAucOfTheEndOfTraining) {
