@@ -1,21 +1,15 @@
-// Calls of the system that fail, return early or are interrupted. This file defines them for the
-// whole program, which is its own child too: the one that reads the metadata of datasets.
+// Calls of the system that fail. This file defines them for the whole program.
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <new>
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <hdf5.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "data/dataset_structure.h"
@@ -26,49 +20,10 @@
 namespace dlrm {
 namespace {
 
-constexpr const char* kWriting = "DLRM_TEST_WRITING";
-
-std::atomic<int> interrupted_waits{0};
-std::atomic<bool> no_pipe{false}, no_child{false}, no_mapping{false}, no_memory{false},
-    no_status{false};
-
-/// How the child writes to the parent.
-ssize_t write_of_child(const char* how, int fd, const void* data, size_t bytes) {
-  static int calls = 0;
-  const bool odd = ++calls % 2 == 1;
-  if (std::strcmp(how, "parts") == 0) {
-    if (!odd) return syscall(SYS_write, fd, data, std::min<size_t>(bytes, 7));
-    errno = EINTR;
-    return -1;
-  }
-  if (std::strcmp(how, "nothing") == 0) return 0;
-  if (std::strcmp(how, "failing") == 0) {
-    errno = EIO;
-    return -1;
-  }
-  std::string garbled(static_cast<const char*>(data), bytes);
-  garbled[23] = 0x7f;  // the highest byte of the number of samples
-  return syscall(SYS_write, fd, garbled.data(), bytes);
-}
+std::atomic<bool> no_pipe{false}, no_child{false}, no_mapping{false}, no_status{false};
 
 }  // namespace
 }  // namespace dlrm
-
-extern "C" ssize_t write(int fd, const void* data, size_t bytes) {
-  const char* const how = std::getenv(dlrm::kWriting);
-  const bool child = std::strcmp(program_invocation_name, "dlrm-read-structures") == 0;
-  if (how && child && fd == STDOUT_FILENO) return dlrm::write_of_child(how, fd, data, bytes);
-  return syscall(SYS_write, fd, data, bytes);
-}
-
-extern "C" pid_t waitpid(pid_t pid, int* status, int options) {
-  if (dlrm::interrupted_waits > 0) {
-    --dlrm::interrupted_waits;
-    errno = EINTR;
-    return -1;
-  }
-  return static_cast<pid_t>(syscall(SYS_wait4, pid, status, options, nullptr));
-}
 
 extern "C" int pipe2(int* ends, int flags) {
   if (!dlrm::no_pipe) return static_cast<int>(syscall(SYS_pipe2, ends, flags));
@@ -90,12 +45,6 @@ extern "C" int fstat(int fd, struct stat* status) noexcept {
   return -1;
 }
 
-extern "C" htri_t H5Lexists(hid_t place, const char* name, hid_t access) {
-  if (dlrm::no_memory) throw std::bad_alloc();
-  const auto real = reinterpret_cast<decltype(&H5Lexists)>(dlsym(RTLD_NEXT, "H5Lexists"));
-  return real(place, name, access);
-}
-
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" void* mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) {
   if (dlrm::no_mapping && fd >= 0) {
@@ -112,11 +61,7 @@ namespace {
 class FailingCalls : public ::testing::Test {
  protected:
   FailingCalls() { SmallDataset().write(path_); }
-  ~FailingCalls() override {
-    unsetenv(kWriting);
-    interrupted_waits = 0;
-    no_pipe = no_child = no_mapping = no_memory = no_status = false;
-  }
+  ~FailingCalls() override { no_pipe = no_child = no_mapping = no_status = false; }
 
   void expect_the_structure() const {
     const auto read = read_structures({path_, path_});
@@ -138,33 +83,6 @@ class FailingCalls : public ::testing::Test {
   const std::string path_ = folder_ / "a.h5";
 };
 
-TEST_F(FailingCalls, TheChildSendsTheRestOfWhatASystemTookInPart) {
-  setenv(kWriting, "parts", 1);
-  expect_the_structure();
-}
-
-TEST_F(FailingCalls, AChildThatCannotSendEndsWith1) {
-  for (const char* how : {"nothing", "failing"}) {
-    setenv(kWriting, how, 1);
-    EXPECT_EQ(
-        usage_error_of([&] { read_structures({path_}); }),
-        path_ + ": damaged: the HDF5 library ended with exit code 1 while it read the metadata");
-  }
-}
-
-TEST_F(FailingCalls, NumbersThatCannotBeAreDamage) {
-  setenv(kWriting, "garbled", 1);
-  EXPECT_EQ(usage_error_of([&] { read_structures({path_}); }),
-            path_ + ": damaged: its metadata makes no sense");
-}
-
-TEST_F(FailingCalls, NoChildIsLeft) {
-  interrupted_waits = 3;
-  expect_the_structure();
-  EXPECT_EQ(syscall(SYS_wait4, -1, nullptr, WNOHANG, nullptr), -1);
-  EXPECT_EQ(errno, ECHILD);
-}
-
 TEST_F(FailingCalls, WithoutAChildThisProcessReads) {
   const ssize_t before = open_files();
   no_pipe = true;
@@ -177,12 +95,6 @@ TEST_F(FailingCalls, WithoutAChildThisProcessReads) {
             }),
             folder_ / "none.h5" + ": not an HDF5 file, or a damaged one");
   EXPECT_EQ(open_files(), before);
-}
-
-TEST_F(FailingCalls, MetadataThatTakesAllMemoryIsDamaged) {
-  no_pipe = no_memory = true;
-  EXPECT_EQ(usage_error_of([&] { read_structures({path_}); }),
-            path_ + ": damaged: its metadata cannot be read");
 }
 
 TEST_F(FailingCalls, AFileThatCannotBeMappedIsAFailure) {

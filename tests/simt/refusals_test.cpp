@@ -80,35 +80,6 @@ TEST_F(Refusals, OfStreamsThatWereDestroyed) {
   EXPECT_EQ(cudaGetLastError(), kRefused);
 }
 
-TEST_F(Refusals, OfNothing) {
-  EXPECT_EQ(cudaEventRecord(nullptr, stream_), cudaErrorInvalidResourceHandle);
-  EXPECT_EQ(cudaStreamWaitEvent(stream_, nullptr), cudaErrorInvalidResourceHandle);
-  EXPECT_EQ(cudaEventQuery(nullptr), cudaErrorInvalidResourceHandle);
-  EXPECT_EQ(cudaEventSynchronize(nullptr), cudaErrorInvalidResourceHandle);
-  EXPECT_EQ(cudaEventDestroy(nullptr), cudaErrorInvalidResourceHandle);
-  EXPECT_EQ(cudaLaunchHostFunc(stream_, nullptr, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaGraphDestroy(nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaGraphExecDestroy(nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaGraphLaunch(nullptr, stream_), cudaErrorInvalidValue);
-  cudaGraphExec_t exec = nullptr;
-  EXPECT_EQ(cudaGraphInstantiate(&exec, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
-  EXPECT_EQ(cudaFreeAsync(nullptr, stream_), cudaSuccess);
-  EXPECT_EQ(cudaFreeHost(nullptr), cudaSuccess);
-  EXPECT_EQ(cudaMemcpyAsync(nullptr, nullptr, 0, cudaMemcpyDefault, stream_), cudaSuccess);
-  EXPECT_EQ(cudaMemsetAsync(nullptr, 0, 0, stream_), cudaSuccess);
-  void* none = &exec;
-  EXPECT_EQ(cudaMalloc(&none, 0), cudaSuccess);
-  EXPECT_EQ(none, nullptr);
-  none = &exec;
-  EXPECT_EQ(cudaHostAlloc(&none, 0, 0), cudaSuccess);
-  EXPECT_EQ(none, nullptr);
-  // An event that was never recorded has been reached.
-  EXPECT_EQ(cudaEventQuery(event_), cudaSuccess);
-  EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
-  EXPECT_EQ(cudaStreamWaitEvent(stream_, event_), cudaSuccess);
-}
-
 TEST_F(Refusals, OfMemoryThatWasNotAllocated) {
   const OnDevice<int> values({1, 2, 3});
   int there = 0;
@@ -299,27 +270,6 @@ TEST_F(Refusals, ShowInTheStateOfACapture) {
   EXPECT_EQ(status(), cudaStreamCaptureStatusInvalidated);
   end();
   EXPECT_EQ(status(), cudaStreamCaptureStatusNone);
-}
-
-TEST_F(Refusals, OfTimesThatAreNotKnown) {
-  float milliseconds = -1;
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, nullptr, event_), cudaErrorInvalidResourceHandle);
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, nullptr), cudaErrorInvalidResourceHandle);
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, later_), cudaErrorInvalidResourceHandle);
-  cudaEventRecord(event_, stream_);
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, later_), cudaErrorInvalidResourceHandle);
-  cudaEventRecord(later_, stream_);
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, later_), cudaErrorNotReady);
-  cudaEventSynchronize(later_);
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, later_), cudaSuccess);
-  EXPECT_GE(milliseconds, 0);
-  cudaEvent_t untimed = nullptr;
-  cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming);
-  cudaEventRecord(untimed, stream_);
-  cudaEventSynchronize(untimed);
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, untimed, later_), cudaErrorInvalidResourceHandle);
-  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, event_, untimed), cudaErrorInvalidResourceHandle);
-  cudaEventDestroy(untimed);
 }
 
 }  // namespace
