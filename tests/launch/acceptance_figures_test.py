@@ -29,13 +29,6 @@ for step in 1 2 3 4; do echo '{"loss": 1, "samples_per_second": 3e6}'; done >"$f
                              else ("dcnv2-uniform", "", None))
             self.assertIn(f"3.000M samples/s, 18.43 ms a step, 5 tables of {rows // 1000000}M rows on a card", measured)
 
-    def test_the_models_of_the_plan_are_those_of_the_configs(self):
-        for config, names in (("mlperf_dcnv2.yaml", benchmarks.DCNV2_LARGE), ("dle_23b.yaml", benchmarks.LARGE)):
-            with open(os.path.join(ROOT, "configs", config), encoding="utf-8") as file:
-                text = file.read()
-            for name in names:
-                self.assertIn(f"name: {name},", text)
-
 
 class Figures(InAFolder):
     """dlrm-bench and ncu as they write, and as they break."""
@@ -59,19 +52,6 @@ row "lookup fp32, uniform ids"
             self.assertEqual(record["status"], "failed")
             self.assertEqual([r["what"] for r in record["rows"]], ["limit: copy", "lookup fp32, uniform ids"])
             self.assertEqual(session.facts["kernels"]["limits"], {"copy": 3000})
-
-    def test_a_row_is_written_down_while_the_program_still_runs(self):
-        session = self.session()
-        seen = []
-        session.changed = lambda: seen.append(len(session.records[0]["rows"]))
-        self.bench(f"until [ -e {self.folder}/go ]; do sleep 0.05; done")
-
-        def body(s):
-            s.changed = lambda: open(os.path.join(self.folder, "go"), "w").close()
-            kernels.all_at_once(s)
-
-        session.step("kernels", "kernels", 20, body)
-        self.assertEqual(session.records[0]["status"], "passed", session.records[0]["detail"])
 
     def test_what_failed_in_one_process_is_timed_kind_by_kind(self):
         session = self.session()
@@ -138,26 +118,6 @@ echo '{"name": "'"$only"'", "bytes": 200}' >$2
         self.assertEqual((record["status"], record["detail"]), ("failed", "no counters of copy blocks"))
         self.assertEqual(len(record["rows"]), len(profiles.HEAVIEST))
         self.assertIn("2.00 times the 0.0 MB of the model", record["rows"][0]["measured"])
-
-    def test_a_step_is_what_lies_between_two_losses(self):
-        kernels_seen = [("fill", 1), ("bce_kernel", 2), ("update", 3), ("lookup", 4), ("void bce_kernel<float>", 5), ("rest", 6)]
-        self.assertEqual(profiles.last_step(kernels_seen), kernels_seen[2:5])
-        with self.assertRaises(Failure):
-            profiles.last_step(kernels_seen[:3])
-
-    def test_counters_are_read_from_what_ncu_writes(self):
-        path = os.path.join(self.folder, "ncu.csv")
-        stall = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
-        names = ["ID", "Kernel Name", profiles.TIME, profiles.READ, profiles.WRITTEN, profiles.OCCUPANCY, profiles.L2_HITS,
-                 stall.format("wait"), stall.format("long_scoreboard"), stall.format("barrier")]
-        units = ["", "", "ns", "byte", "byte", "%", "%", "inst", "inst", "inst"]
-        values = ["0", "lookup", "1,500,000", "3,000,000", "1,000,000", "50.4", "20", "1.5", "12.25", "0.1"]
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("==PROF== Connected\n")
-            file.write("".join(",".join(f'"{word}"' for word in line) + "\n" for line in (names, units, values)))
-        words = profiles.counter_words(profiles.profiled(path)[0], 2e6)
-        self.assertEqual(words, "1.5000 ms, 3.0 MB read and 1.0 MB written, 2.00 times the 2.0 MB of the model, occupancy 50 %, "
-                                "L2 hits 20 %, stalls: long_scoreboard 12.2, wait 1.5")
 
 
 class Losses(unittest.TestCase):

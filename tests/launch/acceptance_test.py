@@ -231,10 +231,6 @@ done
 
 
 class Records(InAFolder):
-    def test_builds_are_told_apart(self):
-        self.assertEqual(report.fingerprint("/bin/true"), report.fingerprint("/bin/true"))
-        self.assertNotEqual(report.fingerprint("/bin/true"), report.fingerprint("/bin/false"))
-
     def test_the_archive_has_the_logs_but_nothing_too_large_or_too_late(self):
         os.makedirs(os.path.join(self.folder, "scratch", "run"))
         for name, size in (("run/a.log", 10), ("b.csv", archive.MOST_OF_A_FILE + 1), ("c.h5", 10)):
@@ -264,13 +260,6 @@ class Plan(unittest.TestCase):
 
             plan.CALLS[call](Parts(ROOT, "", "", 0))
             self.assertLessEqual(sum(parts), limit)
-
-    def test_figures_come_before_profiles_and_these_before_suites(self):
-        keys = [key for key, _, _ in main.listed("first")]
-        order = ["start", "losses-dot-sgd-fp32", "kernels", "dcnv2-uniform", "tiny", "stages", "launches", "operations", "nccl-2",
-                 "memcheck"]
-        self.assertEqual([key for key in keys if key in order], order)
-        self.assertEqual(len(set(keys)), len(keys))
 
 
 class WholeCalls(InAFolder):

@@ -116,21 +116,6 @@ class Compare(Runs):
             ["one", "20", "0.75000", "0.51235", "12,346", "100", "0.1"],
             ["two", "20", "0.76543", "0.51235", "12,346", "200", "0.02"]])
 
-    def test_shows_columns_that_do_not_fit_in_tables_below(self):
-        one, two = self.run_folder("one"), self.run_folder("two", lr="0.02", rows="200")
-        done = self.tool("dlrm.runs.compare", one, two, COLUMNS="60")
-        tables = [[line.split() for line in part.splitlines()] for part in done.stdout.split("\n\n")]
-        self.assertEqual(tables[1:], [[["run", "model.tables.C1.rows", "train.dense_optimizer.lr"], ["one", "100", "0.1"],
-                                       ["two", "200", "0.02"]]])
-        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 60)
-
-    def test_fits_100_columns_whatever_the_runs_are(self):
-        tasks = {f"a_task_with_a_long_name_{i}": {"auc": 0.5} for i in range(5)}
-        runs = [self.run_folder(f"{i}" + "x" * 120, lr="1" * 90 + str(i), rows=str(i), tasks=tasks) for i in range(20)]
-        lines = self.tool("dlrm.runs.compare", *runs).stdout.splitlines()
-        self.assertLessEqual(max(map(len, lines)), 100)
-        self.assertEqual(sum("a_task_with_a_long_name_4" in line for line in lines), 1)
-
     def test_shows_a_run_that_has_not_ended(self):
         folder = self.run_folder("one", auc=None, ended=False)
         with open(os.path.join(folder, "metrics.jsonl"), "a", encoding="utf-8") as file:
