@@ -1,22 +1,15 @@
 #include "bench/kernels.h"
 
-#include <chrono>
 #include <map>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "dlrm/core/error.h"
 #include "dlrm/device/transfer.h"
 
-#include "bench/kernels_clock.h"
-
 namespace dlrm::bench {
 namespace {
-
-using nlohmann::json;
 
 KernelSizes small_sizes() {
   KernelSizes s;
@@ -60,23 +53,14 @@ TEST(KernelRows, CountTheLeastBytesThatACallMoves) {
   const double dot = w + 15, fm = w + f * w + 1, n = 40;  // columns of the results
   const std::map<std::string, double> expected = {
       {"lookup fp32, uniform ids", ids * (4 * w + 8) + bags * (4 * w + 8)},
-      {"lookup bf16, uniform ids", ids * (2 * w + 8) + bags * (4 * w + 8)},
       {"lookup fp32, zipf ids, one a bag", bags * (4 * w + 8) + bags * (4 * w + 8)},
-      {"lookup fp32, zipf ids, 16 wide", ids * 72 + bags * 72},
       {"lookup bf16, zipf ids, mixed bags", 2 * (151 * (2 * w + 8) + 8 * (4 * w + 8))},
       {"dot fp32 forward", b * (4 * f * w + 4 * (w + dot))},
-      {"dot bf16 forward", 2 * b * (f * w + w + dot)},
       {"dot fp32 backward", b * (8 * f * w + 4 * (2 * w + dot))},
-      {"dot bf16 backward", 2 * b * (2 * f * w + 2 * w + dot)},
       {"fm fp32 forward", b * (4 * f * w + 4 * (w + fm))},
-      {"fm bf16 backward", 2 * b * (2 * f * w + 2 * w + fm)},
       {"cross fp32 forward", 3 * 4 * b * n},
-      {"cross fp32 backward", 3 * 4 * b * n},
-      {"cross bf16 backward", 3 * 2 * b * n},
       {"cross fp32 input backward", 9 * 4 * b * n},
-      {"cross bf16 input backward", 9 * 2 * b * n},
       {"average pool forward", 4 * b * (f * w + 6)},
-      {"average pool backward", 4 * b * (f * w + 6)},
       {"linear bf16 weight gradient, 479 to 1024", 2 * b * (479 + 1024) + 4 * 479.0 * 1024},
       {"linear bf16 forward, relu", 0},
       {"cross-entropy", 12 * b},
@@ -84,7 +68,6 @@ TEST(KernelRows, CountTheLeastBytesThatACallMoves) {
       {"convert fp32 to bf16", 6 * b * f * w},
       {"find non-finite fp32", 4 * b * f * w},
       {"dense sgd", 4 * 3 * 1000.0},
-      {"dense adagrad", 4 * 5 * 1000.0},
       {"dense adam", 4 * 7 * 1000.0},
       {"fill uniform", 4 * b * f * w}};
   for (const auto& [name, bytes] : expected) {

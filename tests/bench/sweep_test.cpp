@@ -1,13 +1,9 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "bench/batch_sweep.h"
-#include "error_of.h"
 
 namespace dlrm::bench {
 namespace {
-
-using ::testing::ElementsAre;
 
 TEST(Spread, IsMeanDeviationAndBoundsOfASample) {
   const Spread none = spread_of({});

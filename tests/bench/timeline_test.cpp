@@ -2,9 +2,6 @@
 #include "bench/timeline.h"
 
 #if defined(DLRM_SIMT)
-#include <algorithm>
-#include <map>
-#include <set>
 
 #include <gtest/gtest.h>
 

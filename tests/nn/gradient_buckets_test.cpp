@@ -1,6 +1,5 @@
 #include "dlrm/nn/gradient_buckets.h"
 
-#include <algorithm>
 #include <exception>
 #include <functional>
 #include <vector>

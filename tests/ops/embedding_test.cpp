@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <deque>
 #include <map>
 
 #include "bags.h"

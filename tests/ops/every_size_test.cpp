@@ -59,24 +59,6 @@ TEST_P(EverySize, OfAlignedRowsThatAreUpdatedByAnyRule) {
   }
 }
 
-TEST_P(EverySize, OfABag) {
-  constexpr int64_t kRows = 50;
-  for (int64_t length = 0; length <= 68; ++length) {
-    for (const int64_t width : {1, 8, 130}) {
-      Table table(kRows, width, DType::kFloat32, 1, 4);
-      Bags bags;
-      for (int64_t i = 0; i < 3 * length; ++i) bags.ids.push_back((i * 7 + length) % kRows);
-      bags.offsets = {0, length, 2 * length, 3 * length};
-      Cells got(3, width, DType::kFloat32, 4), want(got);
-      const BagGroup group[] = {bags.lookup(table.rows(), got.matrix())};
-      const BagGroup expected[] = {bags.lookup(table.rows(), want.matrix())};
-      ops->embedding_bag_forward(group);
-      reference->embedding_bag_forward(expected);
-      EXPECT_TRUE(close(got, want, 20)) << length << " ids, width " << width;
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Cpu, EverySize, testing::ValuesIn(executions()), execution_name);
 
 }  // namespace

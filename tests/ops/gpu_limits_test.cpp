@@ -1,6 +1,7 @@
 // Kernels beyond their limits: several bags, jobs or passes for each lane group, warp or block. The
 // arguments set low limits, so that few rows reach them.
 #ifdef DLRM_WITH_CUDA
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -83,6 +84,52 @@ TEST_F(ManyRows, AreTakenInSeveralPasses) {
   ASSERT_TRUE(stream->begin_capture());  // nothing is executed
   EXPECT_EQ(error_of([&] { ops->convert(x, x); }), "");
   stream->abandon_capture();
+}
+
+/// A table of two rows. Each occurs in more than a chunk of ids, always with the same gradient.
+struct HotTable {
+  static constexpr int64_t kLength = 1500, kWidth = 5;
+  Array<float> weights, pooled;
+  Array<int64_t> rows, starts, count;
+  Array<Occurrence> occurrences;
+  BagGradient gradient{{pooled.data(), DType::kFloat32, 1, kWidth}, nullptr};
+
+  UpdatedShard update(bool on_host) const {
+    UpdatedShard u;
+    u.table.weights = weights.data();
+    u.table.rows = 2;
+    u.table.width = u.table.stride = u.table.state_stride = kWidth;
+    u.table.on_host = on_host;
+    u.gradients = {&gradient, 1};
+    u.runs = {rows.view(), starts.view(), occurrences.view(), count.view()};
+    return u;
+  }
+};
+
+class BothMemories : public OnGpu {
+ protected:
+  HotTable hot_table(float gradient) {
+    constexpr int64_t kLength = HotTable::kLength, kWidth = HotTable::kWidth;
+    return {upload(std::vector<float>(2 * kWidth, 0.0f)),
+            upload(std::vector<float>(kWidth, gradient)),
+            upload(std::vector<int64_t>{0, 1}),
+            upload(std::vector<int64_t>{0, kLength, 2 * kLength}),
+            upload(std::vector<int64_t>{2}),
+            upload(std::vector<Occurrence>(2 * kLength))};
+  }
+};
+
+TEST_F(BothMemories, LongRunsOfUpdatesInTurnAreSummedApart) {
+  const HotTable on_host = hot_table(1), on_device = hot_table(3);
+  const std::vector<UpdatedShard> updates{on_host.update(true), on_device.update(false)};
+  const auto ops = make_cuda_ops(*device, *stream, CudaOpsOptions());
+  OptimizerStep step;
+  step.lr = 1;
+  for (int i = 0; i < 8; ++i) ops->embedding_bag_updates(step, updates, [] {});
+  for (const auto& [table, gradient] : {std::pair(&on_host, 1.0f), std::pair(&on_device, 3.0f)}) {
+    EXPECT_EQ(download(table->weights.data(), 10),
+              std::vector<float>(10, -8.0f * HotTable::kLength * gradient));
+  }
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Runs the suite among ranks of mpirun, and compares sums bitwise with ranks as threads.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>

@@ -1,7 +1,6 @@
 #include "embedding/tiers/record_stream.h"
 
 #include <algorithm>
-#include <atomic>
 #include <numeric>
 #include <random>
 

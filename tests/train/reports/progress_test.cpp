@@ -1,17 +1,10 @@
 #include "dlrm/train/progress.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <unistd.h>
 
 namespace dlrm {
 namespace {

@@ -1,7 +1,6 @@
 #include "train/reports/step_reports.h"
 
 #include <fstream>
-#include <regex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -93,14 +93,6 @@ TEST_P(TrainingOnADevice, RowsCutOnOneRankTrainAsOnACpu) {
   expect_as_on_cpu(c, 1, 3);
 }
 
-TEST_P(TrainingOnADevice, RowwiseAdagradOverColumnShardsTrainsAsOnACpu) {
-  for (const Strategy strategy : {Strategy::kColumn, Strategy::kGrid}) {
-    RunConfig c = with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad);
-    shard_by(c, strategy);
-    expect_as_on_cpu(c, 3, 3);
-  }
-}
-
 TEST_P(TrainingOnADevice, FixedRoutingAndRoundedWiresTrainAsOnACpu) {
   RunConfig c = odd_model();
   shard_by(c, Strategy::kRow);
