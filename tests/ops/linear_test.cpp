@@ -16,8 +16,9 @@ namespace {
 struct Layer {
   int64_t batch, in, out;
 };
-const Layer kLayers[] = {{1, 1, 1},   {8, 13, 512}, {5, 7, 3},   {2, 130, 1},  {37, 64, 1},
-                         {19, 1, 17}, {64, 33, 65}, {3, 256, 8}, {129, 16, 31}};
+const Layer kLayers[] = {{1, 1, 1},     {8, 13, 512},  {5, 7, 3},   {2, 130, 1},   {37, 64, 1},
+                         {19, 1, 17},   {64, 33, 65},  {3, 256, 8}, {129, 16, 31}, {147, 261, 20},
+                         {10, 30, 517}, {10, 517, 30}, {300, 9, 20}};
 
 /// These, every size from 1 to beyond the tiles, packs and bands that kernels are chosen by, one
 /// dimension after the other, and few samples of wide layers.

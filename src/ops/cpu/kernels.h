@@ -45,6 +45,15 @@ struct RowGradients {
   int64_t full_width = 0;
 };
 
+/// c [m, n] = a b, or with `sum` that and what c holds. Stored are b [k, n] and a [m, k] or,
+/// transposed, [k, m].
+struct Product {
+  MatrixView<const float> a, b;
+  bool transposed_a = false;
+  bool sum = false;
+  MatrixView<float> c;
+};
+
 /// y = act(x wᵀ + bias), all fp32. x [b, in], w [out, in], bias [out] or null, y [b, out].
 struct LayerForward {
   MatrixView<const float> x, w;
@@ -130,6 +139,11 @@ struct Kernels {
   /// y[r] = act(x[r]·w + bias), for one output.
   void (*one_output)(const Matrix& x, const void* w, float bias, Activation act, const Matrix& y,
                      int64_t r0, int64_t r1);
+
+  /// A product, and the number of floats of scratch that it needs. Null for AVX-512, where oneDNN's
+  /// products are faster.
+  int64_t (*product_scratch)();
+  void (*product)(const Product& p, float* scratch);
 
   /// Small batches: outputs [o0, o1) of a layer, and the number of floats of scratch for them.
   int64_t (*layer_forward_scratch)(int64_t in);

@@ -42,6 +42,8 @@ constexpr Kernels kernels_named(const char* name) {
           .fm_backward = fm_backward,
           .column_sums = column_sums,
           .one_output = one_output,
+          .product_scratch = nullptr,
+          .product = nullptr,
           .layer_forward_scratch = layer_forward_scratch,
           .layer_forward = layer_forward,
           .layer_backward_scratch = layer_backward_scratch,

@@ -9,8 +9,8 @@ namespace {
 constexpr int64_t kGrain = 16384;   // elements per thread, for work limited by memory
 constexpr int64_t kSmoothCost = 4;  // cost of an element of a smooth activation
 
-// Up to these sizes our own layers are faster than oneDNN's products and the additional passes that
-// these need (measured).
+// Up to these sizes our own layers are faster than products and the additional passes that these
+// need (measured).
 constexpr int64_t kForwardSamples = 8;
 constexpr int64_t kBackwardSamples = 128;
 constexpr int64_t kForwardInputs = 64;

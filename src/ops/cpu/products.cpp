@@ -112,6 +112,15 @@ class Products::Impl {
       if (c.type == DType::kBFloat16) c = in_fp32(c, wide_c_);
     }
     if (added.data && added.data != c.data) convert(added, c);
+    if (a.type == DType::kFloat32 && kernels_.product && !transposed_b) {
+      multiply_fp32({.a = a.f32(),
+                     .b = b.f32(),
+                     .transposed_a = transposed_a,
+                     .sum = added.data != nullptr,
+                     .c = c.f32()});
+      if (c.data != result.data) convert(c, result);
+      return;
+    }
     Shape s;
     s.m = c.rows;
     s.n = c.cols;
@@ -131,6 +140,27 @@ class Products::Impl {
   }
 
  private:
+  /// Each thread has a part of c.
+  void multiply_fp32(const Product& p) {
+    const int64_t m = p.c.rows, n = p.c.cols, k = p.transposed_a ? p.a.rows : p.a.cols;
+    const Parts parts = parts_for(threads_, m * n * k, 1 << 18);
+    const Grid grid = grid_of(parts, m, n);
+    const int64_t blocks = (n + kTileColumns - 1) / kTileColumns;
+    reserve_scratch(static_cast<size_t>(kernels_.product_scratch()) * sizeof(float));
+    parallel({grid.rows * grid.columns, threads_}, [&](int part) {
+      const Range rows = part_of(m, part / grid.columns, grid.rows);
+      const Range c = part_of(blocks, part % grid.columns, grid.columns);
+      const int64_t j0 = c.begin * kTileColumns, columns = std::min(n, c.end * kTileColumns) - j0;
+      Product tile = p;
+      tile.a = p.transposed_a ? p.a.columns(rows.begin, rows.size())
+                              : p.a.row_range(rows.begin, rows.size());
+      tile.b = p.b.columns(j0, columns);
+      tile.c = p.c.row_range(rows.begin, rows.size()).columns(j0, columns);
+      kernels_.product(tile, reinterpret_cast<float*>(scratch_.data() +
+                                                      static_cast<size_t>(part) * scratch_stride_));
+    });
+  }
+
   /// The product c [m, n] in `rows` x `columns` tiles.
   struct Grid {
     int rows = 1, columns = 1;

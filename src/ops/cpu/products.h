@@ -10,12 +10,13 @@
 
 namespace dlrm::cpu {
 
-/// Matrix products by oneDNN. Primitives are made once for each shape and kept. Measured on plain
-/// row-major operands, `matmul` is as fast as inner_product with packed weights and faster than
-/// inner_product with plain ones, at batches from 8 to 2048.
+/// Matrix products by oneDNN, except gradients of fp32 where Kernels has them.
 ///
-/// oneDNN multiplies bf16 operands if the processor does (AVX512-BF16, AMX) and `allow_bf16` is
-/// set. Otherwise they are widened and multiplied in fp32, and the result is rounded.
+/// oneDNN's primitives are made once for each shape and kept. Measured on plain row-major operands,
+/// `matmul` is as fast as inner_product with packed weights and faster than inner_product with
+/// plain ones, at batches from 8 to 2048. oneDNN multiplies bf16 operands if the processor does
+/// (AVX512-BF16, AMX) and `allow_bf16` is set. Otherwise they are widened and multiplied in fp32,
+/// and the result is rounded.
 class Products {
  public:
   Products(Device& device, const Kernels& kernels, int threads, bool allow_bf16);
