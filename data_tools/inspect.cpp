@@ -222,8 +222,8 @@ Inspection inspect(const Dataset& dataset, const std::string& path) {
     if (out.weighted) add_weights(*file, out);
     add_dense(*file, out);
   }
-  if (const std::string bytes = dataset.preprocessing(); !bytes.empty()) {
-    out.preprocessing = describe(parse_preprocessing(bytes, path + ": /preprocessing"));
+  if (const auto [file, bytes] = dataset.preprocessing(); !bytes.empty()) {
+    out.preprocessing = describe(parse_preprocessing(bytes, file + ": /preprocessing"));
   }
   const auto samples = static_cast<double>(std::max<int64_t>(out.samples, 1));
   finish_labels(std::move(labels), out);

@@ -259,7 +259,7 @@ class Shuffle {
   void sort(BucketFile& buckets, const SampleSum& expected) {
     buckets.end_appending();
     DatasetLayout layout = codec_.layout();
-    layout.preprocessing = dataset_.preprocessing();
+    layout.preprocessing = dataset_.preprocessing().bytes;
     DatasetWriter writer(shuffled(), std::move(layout), sizes_.columns);
     const int64_t most = buckets.bytes_of_largest_bucket();
     LoadedBucket one(codec_, sizes_, most), other(codec_, sizes_, most);

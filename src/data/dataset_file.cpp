@@ -144,7 +144,7 @@ int64_t DatasetFile::blocks() const {
 
 void DatasetFile::check_whole() const { file_->check_whole(); }
 
-std::string DatasetFile::preprocessing() const {
+std::string_view DatasetFile::preprocessing() const {
   if (!preprocessing_) return {};
   return {reinterpret_cast<const char*>(preprocessing_), static_cast<size_t>(preprocessing_bytes_)};
 }
@@ -169,12 +169,16 @@ Dataset::Dataset(const std::vector<std::string>& paths) : starts_{0} {
   }
 }
 
-std::string Dataset::preprocessing() const {
-  for (auto file = files_.rbegin(); file != files_.rend(); ++file) {
-    std::string bytes = (*file)->preprocessing();
-    if (!bytes.empty()) return bytes;
-  }
-  return {};
+FilePreprocessing Dataset::preprocessing(const std::vector<std::string>& features) const {
+  std::vector<FilePreprocessing> all;
+  for (const auto& file : files_) all.push_back({file->path(), file->preprocessing()});
+  return widest(all, features);
+}
+
+FilePreprocessing Dataset::preprocessing() const {
+  std::vector<std::string> features;
+  for (const MappedFeature& feature : files_.front()->features()) features.push_back(feature.name);
+  return preprocessing(features);
 }
 
 int64_t Dataset::rows(const std::string& feature) const {

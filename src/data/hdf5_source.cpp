@@ -42,6 +42,9 @@ Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& option
   for (const TableConfig& table : model.tables) {
     for (const FeatureConfig& feature : table.features) add_column(table, feature);
   }
+  std::vector<std::string> features;
+  for (const Column& column : columns_) features.push_back(column.name);
+  preprocessing_ = dataset_.preprocessing(features);
 }
 
 /// Verifies what the config uses. Features that files lack are reported later.

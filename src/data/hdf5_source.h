@@ -36,7 +36,7 @@ class Hdf5Source : public BatchSource {
   void load(int64_t t, Batch& batch) const override;
   void will_need(int64_t t) const override;
   std::string describe() const override;
-  std::string preprocessing() const override { return dataset_.preprocessing(); }
+  FilePreprocessing preprocessing() const override { return preprocessing_; }
 
  private:
   /// One feature of the config, with its columns in every file.
@@ -91,6 +91,7 @@ class Hdf5Source : public BatchSource {
   std::vector<std::string> tasks_;                          // one for each of several labels
   std::vector<const std::byte*> labels_, weights_, dense_;  // of each file
   int64_t dense_width_ = 0;
+  FilePreprocessing preprocessing_;
   mutable ScratchPool<Scratch> scratch_;
   mutable std::mutex mutex_;       // of advised_
   mutable RecentNumbers advised_;  // windows, counted over epochs

@@ -33,7 +33,7 @@ class LinearSource final : public BatchSource {
   }
   void will_need(int64_t t) const override { source_->will_need(t); }
   std::string describe() const override { return source_->describe(); }
-  std::string preprocessing() const override { return source_->preprocessing(); }
+  FilePreprocessing preprocessing() const override { return source_->preprocessing(); }
 
  private:
   std::unique_ptr<BatchSource> source_;

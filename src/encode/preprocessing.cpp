@@ -247,19 +247,6 @@ Preprocessing parse_preprocessing(std::string_view bytes, const std::string& whe
   return named(where, [&] { return parse(bytes); });
 }
 
-bool extends(const Preprocessing& newer, const Preprocessing& older) {
-  const auto grew = [](const Preprocessing::Dictionary& dictionary,
-                       const Preprocessing::Dictionary& before) {
-    const auto values = dictionary.values.texts(), known = before.values.texts();
-    return dictionary.name == before.name && dictionary.of_texts == before.of_texts &&
-           values.size() >= known.size() && std::equal(known.begin(), known.end(), values.begin());
-  };
-  return newer.missing == older.missing && newer.dense == older.dense &&
-         newer.sparse == older.sparse &&
-         std::equal(newer.dictionaries.begin(), newer.dictionaries.end(),
-                    older.dictionaries.begin(), older.dictionaries.end(), grew);
-}
-
 std::vector<std::optional<std::string>> values_of_ids(std::string_view bytes,
                                                       const std::string& where,
                                                       const std::string& feature,

@@ -187,7 +187,10 @@ bool TrainedModel::replaces(const TrainedModel& other) const {
   if (takes_records() != other.takes_records() || inputs_.features.size() != known.features.size())
     return false;
   if (takes_records()) {
-    if (!extends(records_->preprocessing(), other.records_->preprocessing())) return false;
+    std::vector<std::string> features;
+    for (const Inputs::Feature& feature : inputs_.features) features.push_back(feature.name);
+    const Preprocessing &mine = records_->preprocessing(), &before = other.records_->preprocessing();
+    if (!difference(mine, before, features).empty()) return false;
     for (size_t f = 0; f < known.features.size(); ++f) {
       known.features[f].rows = std::max(known.features[f].rows, inputs_.features[f].rows);
     }

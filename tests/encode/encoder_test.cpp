@@ -148,27 +148,53 @@ TEST(Preprocessing, DamageIsAnErrorThatNamesItsPlace) {
   }
 }
 
-TEST(Preprocessing, AnotherExtendsItIfItsDictionariesGrew) {
+TEST(Preprocessing, AnotherDiffersUnlessItsDictionariesGrew) {
   const auto with = [](std::vector<std::pair<std::string, std::string>> changes) {
     std::string text = plain();
     for (const auto& [from, to] : changes) text.replace(text.find(from), from.size(), to);
     return parse_preprocessing(gzip_bytes(text), "x.h5");
   };
+  const auto differs = [](const Preprocessing& newer, const Preprocessing& older) {
+    return difference(newer, older, {"user", "page", "tags"});
+  };
   const Preprocessing known = with({});
   const std::string lengths = bytes_of<uint32_t>({1, 2, 0}) + "a12";
   const std::string count = "\"count\": 3", four = "\"count\": 4";
-  EXPECT_TRUE(extends(with({}), known));
+  EXPECT_EQ(differs(with({}), known), "");
   const Preprocessing grown =
       with({{count, four}, {lengths, bytes_of<uint32_t>({1, 2, 0, 1}) + "a12b"}});
-  EXPECT_TRUE(extends(grown, known));
-  EXPECT_FALSE(extends(known, grown));
-  EXPECT_FALSE(extends(with({{lengths, bytes_of<uint32_t>({2, 1, 0}) + "12a"}}), known));
-  EXPECT_FALSE(
-      extends(with({{count, four}, {lengths, bytes_of<uint32_t>({1, 1, 2, 0}) + "ba12"}}), known));
-  EXPECT_FALSE(extends(with({{"\"rows\": 97", "\"rows\": 98"}}), known));
-  EXPECT_FALSE(extends(with({{"\"mean\": 10.0", "\"mean\": 10.5"}}), known));
-  EXPECT_FALSE(extends(with({{"\"NA\"", "\"N/A\""}}), known));
-  EXPECT_FALSE(extends(with({{"\"cap\": 2", "\"cap\": 3"}}), known));
+  EXPECT_EQ(differs(grown, known), "");
+  EXPECT_EQ(differs(known, grown), "the dictionary of user");
+  EXPECT_EQ(difference(known, grown, {"page"}), "") << "a feature that no one asked for differs";
+  EXPECT_EQ(differs(with({{lengths, bytes_of<uint32_t>({2, 1, 0}) + "12a"}}), known),
+            "the dictionary of user");
+  EXPECT_EQ(
+      differs(with({{count, four}, {lengths, bytes_of<uint32_t>({1, 1, 2, 0}) + "ba12"}}), known),
+      "the dictionary of user");
+  EXPECT_EQ(differs(with({{"\"rows\": 97", "\"rows\": 98"}}), known), "the number of rows of page");
+  EXPECT_EQ(differs(with({{"\"mean\": 10.0", "\"mean\": 10.5"}}), known), "the mean of price");
+  EXPECT_EQ(differs(with({{"\"NA\"", "\"N/A\""}}), known), "`missing` of the format");
+  EXPECT_EQ(differs(with({{"\"cap\": 2", "\"cap\": 3"}}), known), "`list` of tags");
+}
+
+TEST(Preprocessing, OfSeveralFilesTheWidestIsFoundInAnyOrder) {
+  const auto bytes_with = [](const std::string& lengths, const std::string& count) {
+    std::string text = plain();
+    const std::string before = bytes_of<uint32_t>({1, 2, 0}) + "a12";
+    text.replace(text.find(before), before.size(), lengths);
+    return gzip_bytes(text.replace(text.find("\"count\": 3"), 10, "\"count\": " + count));
+  };
+  const std::string one = bytes_with(bytes_of<uint32_t>({1}) + "a", "1"),
+                    three = gzip_bytes(plain()),
+                    other = bytes_with(bytes_of<uint32_t>({2, 1}) + "12a", "2");
+  const FilePreprocessing none{"none.h5", ""}, small{"small.h5", one}, large{"large.h5", three};
+  const std::vector<std::string> features = {"user"};
+  EXPECT_EQ(widest({}, features).file, "");
+  EXPECT_EQ(widest({none, small, none}, features).file, "small.h5");
+  EXPECT_EQ(widest({small, large, small}, features).file, "large.h5");
+  EXPECT_EQ(widest({large, small, none}, features).file, "large.h5");
+  EXPECT_THAT(usage_error_of([&] { widest({small, large, {"other.h5", other}}, features); }),
+              testing::StartsWith("other.h5: the dictionary of user is not that of large.h5"));
 }
 
 TEST(Preprocessing, NonsenseWithinIsAnError) {

@@ -12,7 +12,7 @@ HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 # The direct dependencies of a module. A module may also include what its dependencies include.
 DIRECT = {
     "core": [], "config": ["core"], "device": ["core"], "wire": ["core"], "comm": ["core", "device", "wire"],
-    "plan": ["core", "config", "wire"], "hdf5": ["core"], "data": ["core", "config", "hdf5"], "ops": ["core", "device"],
+    "plan": ["core", "config", "wire"], "hdf5": ["core"], "data": ["core", "config", "encode", "hdf5"], "ops": ["core", "device"],
     "encode": ["core"], "nn": ["config", "ops", "comm"], "embedding": ["ops", "comm", "plan"], "metrics": ["core", "comm"],
 }
 DIRECT["train"] = list(DIRECT)

@@ -6,6 +6,7 @@
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/data/batch.h"
+#include "dlrm/encode/preprocessing.h"
 
 namespace dlrm {
 
@@ -36,8 +37,8 @@ class BatchSource {
   virtual void will_need(int64_t) const {}
   /// A description for the log: "train.h5: 1000000 samples".
   virtual std::string describe() const = 0;
-  /// How the samples were made of records (Dataset::preprocessing()); empty if nobody knows.
-  virtual std::string preprocessing() const { return {}; }
+  /// How the samples were made of records (Dataset::preprocessing()). The bytes stay.
+  virtual FilePreprocessing preprocessing() const { return {}; }
 };
 
 enum class Split : uint8_t { kTrain, kValid, kTest };

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlrm/core/partition.h"
 #include "dlrm/core/view.h"
 #include "dlrm/data/dataset_writer.h"
+#include "dlrm/encode/preprocessing.h"
 
 namespace dlrm {
 
@@ -61,7 +63,7 @@ class DatasetFile {
   int64_t blocks() const;  ///< with a checksum
   /// How the samples were made of records (docs/file-formats.md, "Preprocessing"); empty if the
   /// file does not say.
-  std::string preprocessing() const;
+  std::string_view preprocessing() const;
   /// Compares the labels, weights, dense features and `features` (numbers in features()) of a block
   /// with their checksums. An error (exit 2) names the file, the column and the block's samples.
   void verify(int64_t block, View<const size_t> features) const;
@@ -99,8 +101,11 @@ class Dataset {
   const std::vector<std::unique_ptr<DatasetFile>>& files() const { return files_; }
   /// [files + 1] number of samples before each file.
   const std::vector<int64_t>& starts() const { return starts_; }
-  /// That of the last file that has some: an import that goes on with a dictionary extends it.
-  std::string preprocessing() const;
+  /// That of the file whose dictionaries have grown from those of all others. A usage_error names
+  /// two files in which the ids of one of these features, or numbers, do not mean the same.
+  FilePreprocessing preprocessing(const std::vector<std::string>& features) const;
+  /// The same for all features.
+  FilePreprocessing preprocessing() const;
   /// The largest `rows` of a feature over the files.
   int64_t rows(const std::string& feature) const;
 

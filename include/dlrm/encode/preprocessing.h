@@ -61,9 +61,27 @@ struct Preprocessing {
 /// Reads the bytes that datasets and checkpoints carry. A usage_error begins with `where`.
 Preprocessing parse_preprocessing(std::string_view bytes, const std::string& where);
 
-/// Whether `newer` makes the same of every record that `older` knows all values of: they differ at
-/// most by values that were appended to dictionaries.
-bool extends(const Preprocessing& newer, const Preprocessing& older);
+/// What `newer` makes of records in another way than `older`: "the dictionary of user". Empty if it
+/// makes the same of every record that `older` knows all values of: values may have been appended
+/// to dictionaries. Only these features are compared, and all dense columns.
+std::string difference(const Preprocessing& newer, const Preprocessing& older,
+                       const std::vector<std::string>& features);
+
+/// The bytes that a file carries.
+struct FilePreprocessing {
+  std::string file;        ///< empty: none has any
+  std::string_view bytes;  ///< which must stay
+};
+
+/// Throws a usage_error that names both files and what differs if ids of `older` need not mean the
+/// same in `newer`. Without bytes in both there is nothing to compare.
+void check_extends(const FilePreprocessing& newer, const FilePreprocessing& older,
+                   const std::vector<std::string>& features);
+
+/// The one of these that extends all others, whose dictionaries it may have grown from. A
+/// usage_error names two that differ.
+FilePreprocessing widest(const std::vector<FilePreprocessing>& all,
+                         const std::vector<std::string>& features);
 
 /// The values of a feature's dictionary that have these ids, as texts. None for ids without one,
 /// and for features without a dictionary. Dictionaries of others are passed over.

@@ -29,7 +29,7 @@ struct SlicedResult {
 
 /// Sets the values that the ids stand for (BatchSource::preprocessing()). A usage_error says what
 /// is wrong with the preprocessing.
-void set_values(SlicedResult& sliced, const std::string& preprocessing);
+void set_values(SlicedResult& sliced, std::string_view preprocessing);
 
 /// Divides an evaluation by the ids of one feature (eval.slice_by). Slices, counts and AUC are the
 /// same for any number of ranks, and means up to rounding.

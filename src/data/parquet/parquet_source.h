@@ -24,7 +24,9 @@ class ParquetSource : public BatchSource {
   void load(int64_t t, Batch& batch) const override;
   void will_need(int64_t t) const override;
   std::string describe() const override;
-  std::string preprocessing() const override { return groups_->header().preprocessing; }
+  FilePreprocessing preprocessing() const override {
+    return {config_.data.schema, groups_->header().preprocessing};
+  }
 
  private:
   /// A feature of the config.

@@ -31,7 +31,7 @@ std::vector<Count> all_counts(Communicator& comm, View<const int64_t> ids) {
 
 }  // namespace
 
-void set_values(SlicedResult& sliced, const std::string& preprocessing) {
+void set_values(SlicedResult& sliced, std::string_view preprocessing) {
   if (preprocessing.empty()) return;
   std::vector<int64_t> ids;
   for (const EvalSlice& slice : sliced.slices) ids.push_back(slice.id.value_or(0));

@@ -27,7 +27,7 @@ class PackingSource final : public BatchSource {
   }
   void will_need(int64_t t) const override { source_.will_need(t); }
   std::string describe() const override { return source_.describe(); }
-  std::string preprocessing() const override { return source_.preprocessing(); }
+  FilePreprocessing preprocessing() const override { return source_.preprocessing(); }
 
  private:
   const BatchSource& source_;

@@ -10,6 +10,7 @@
 #include "dlrm/train/trace_file.h"
 
 #include "job_locks.h"
+#include "preprocessing_check.h"
 #include "run_setup.h"
 #include "train/checkpoint/checkpoint_agreement.h"
 #include "train/checkpoint/checkpoint_space.h"
@@ -201,6 +202,9 @@ ExitCode run_training(World& world, const RunOptions& given) {
   reserve_checkpoints(locks, comm, options);
   waiting.reset();
   const StartingPoint start = find_start(comm, log, options);
+  waiting.emplace(world);
+  check_preprocessing(context, options.config.model, sources, start);
+  waiting.reset();
   const PlannedRun planned = plan_run(context, options.config, start, known);
 
   const auto ops = execution.make_ops(threads, options.check);

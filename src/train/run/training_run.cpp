@@ -171,7 +171,7 @@ std::optional<EvalResult> TrainingRun::evaluate_source(const BatchSource& source
   if (result && slices) {
     sliced = slices->result();
     try {
-      if (context_.comm.rank() == 0) set_values(sliced, source.preprocessing());
+      if (context_.comm.rank() == 0) set_values(sliced, source.preprocessing().bytes);
     } catch (const Error& error) {
       context_.log.warn("{}", error.what());
     }
@@ -279,7 +279,7 @@ void TrainingRun::save(const RunProgress& progress) {
   state.seed = config_.train.seed;
   state.data_samples = batches.samples;
   state.config = to_yaml(config_);
-  if (context_.comm.rank() == 0) state.preprocessing = parts_.train.preprocessing();
+  if (context_.comm.rank() == 0) state.preprocessing = parts_.train.preprocessing().bytes;
   state.plan = to_json(parts_.plan, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
   state.evaluations = evaluations_.text();
