@@ -34,9 +34,9 @@ struct Arguments {
   serve::LoadOptions load;
   serve::HttpOptions http;
   std::string model_name = "dlrm";
-  std::string records;          // a file, or - for stdin
-  std::string keys;             // names with commas
-  std::string format;           // of records: json, csv, tsv
+  std::string records;  // a file, or - for stdin
+  std::vector<std::string> keys;
+  std::string format;           // of records: json, csv, tsv, parquet
   int64_t batch_wait = 100;     // microseconds
   double max_body = 16;         // MiB
   double reload_interval = 10;  // seconds
@@ -60,16 +60,20 @@ void declare(CLI::App& app, Arguments& a) {
 }
 
 void declare_records(CLI::App& app, Arguments& a) {
-  CLI::Option* records = app.add_option(
-      "--records", a.records,
-      "predict records as `dlrm-data import` reads them: CSV, TSV, or JSON lines; - is stdin");
+  CLI::Option* records = app.add_option("--records", a.records,
+                                        "predict records as `dlrm-data import` reads them: CSV, "
+                                        "TSV, JSON lines, Parquet; - is stdin");
   records->type_name("FILE");
-  app.add_option("--format", a.format,
-                 "json, csv or tsv (default: by the name's ending, or json); text has a header")
-      ->check(CLI::IsMember({"json", "csv", "tsv"}))
+  app.add_option(
+         "--format", a.format,
+         "json, csv, tsv or parquet (default: by the name's ending and the import's schema)")
+      ->check(CLI::IsMember({"json", "csv", "tsv", "parquet"}))
       ->needs(records);
   app.add_option("--keys", a.keys,
                  "columns, with commas, whose values are written beside each probability")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("A,B")
       ->needs(records);
 }
 
@@ -113,17 +117,6 @@ std::string find(Communicator& comm, const std::string& given) {
   const auto found = find_trained(comm, given);
   if (!found) throw usage_error("{}: there is no checkpoint", given);
   return *found;
-}
-
-/// How the records are delimited; none if they are JSON.
-std::optional<TextFormat> text_format(const Arguments& a) {
-  const auto ends = [&](const char* format) {
-    return a.format == format ||
-           (a.format.empty() && a.records.ends_with("." + std::string(format)));
-  };
-  if (ends("csv")) return TextFormat{',', '"'};
-  if (ends("tsv")) return TextFormat{'\t', '\0'};
-  return std::nullopt;
 }
 
 /// Divides the threads among batches that are predicted at the same time. A thread of a batch gets
@@ -170,12 +163,12 @@ void run(Arguments& a, bool serves_http) {
            static_cast<double>(model.table_bytes()) / 0x1p20, threads, threads == 1 ? "" : "s");
   if (serves_http) return serve_http(a, loaded);
   serve::LineOptions lines;
-  lines.records = !a.records.empty();
-  lines.text = text_format(a);
-  for (size_t begin = 0; begin < a.keys.size();) {
-    const size_t end = std::min(a.keys.find(',', begin), a.keys.size());
-    lines.keys.push_back(a.keys.substr(begin, end - begin));
-    begin = end + 1;
+  lines.keys = a.keys;
+  if (!a.records.empty()) {
+    lines.records = record_format(a.records, a.format, model.records().preprocessing().log);
+    if (lines.records->kind == RecordFormat::Kind::kParquet) {
+      return serve::predict_parquet(model, a.keys, a.load.batch_size, a.records, STDOUT_FILENO);
+    }
   }
   std::optional<File> file;
   if (lines.records && a.records != "-") {

@@ -35,6 +35,7 @@ struct Arguments {
   int ranks = 0;
   double device_memory_gib = 0;
   double host_memory_gib = 0;
+  RecordsOptions records;
   RunOptions run;
 };
 
@@ -53,10 +54,27 @@ void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
       ->type_name("DIR");
   app.add_flag("--eval-only", a.run.eval_only,
                "evaluate a checkpoint on data.test without training");
-  app.add_option("--predict", a.run.predict,
-                 "like --eval-only, and write the probability of every sample of data.test to this "
-                 "file, which ends in .h5 or .csv")
-      ->type_name("FILE");
+  CLI::Option* const predict =
+      app.add_option("--predict", a.run.predict,
+                     "like --eval-only, and write the probability of every sample of data.test to "
+                     "this file, which ends in .h5 or .csv");
+  predict->type_name("FILE");
+  CLI::Option* const records = app.add_option(
+      "--records", a.records.path,
+      "with --predict: predict the records of this file, as `dlrm-data import` reads "
+      "them, instead of data.test: CSV, TSV, JSON lines or Parquet");
+  records->type_name("FILE")->needs(predict);
+  app.add_option(
+         "--format", a.records.format,
+         "json, csv, tsv or parquet (default: by the name's ending and the import's schema)")
+      ->check(CLI::IsMember({"json", "csv", "tsv", "parquet"}))
+      ->needs(records);
+  app.add_option("--keys", a.records.keys,
+                 "columns, with commas, whose values are written beside each probability")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("A,B")
+      ->needs(records);
   app.add_flag("--overwrite", a.run.overwrite, "start a new run: remove existing checkpoints");
   app.add_option("--print", a.print, "print the value of one key of the config, and end")
       ->type_name("KEY");
@@ -122,6 +140,10 @@ void read(CLI::App& app, Arguments& a, int argc, char** argv) {
   if (!a.run.predict.empty()) a.run.eval_only = true;
   if (!a.device.empty()) a.set.push_back("device=" + a.device);
   a.run.config = load_config(a.config, a.set);
+  if (a.records.path.empty()) return;
+  a.run.records = a.records;
+  a.run.config.data.valid.clear();
+  a.run.config.data.test.clear();
 }
 
 ExitCode run(World& world, const Arguments& a) {

@@ -21,7 +21,6 @@ namespace dlrm::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using serve::Samples;
 using serve::TrainedModel;
 
 constexpr int64_t kServedBatch = 256;  // dlrm-infer's --batch-size by default

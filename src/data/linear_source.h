@@ -18,6 +18,9 @@ class LinearSource final : public BatchSource {
   const BatchPlan& plan() const override { return source_->plan(); }
   void load(int64_t t, Batch& batch) const override {
     source_->load(t, batch);
+    repeat_bags(batch);
+  }
+  static void repeat_bags(Batch& batch) {
     const size_t ids = batch.ids.size(), bags = batch.offsets.size() - 1;
     batch.ids.resize(2 * ids);
     std::copy_n(batch.ids.begin(), ids, batch.ids.begin() + static_cast<int64_t>(ids));

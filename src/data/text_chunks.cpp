@@ -23,8 +23,7 @@ bool TextChunks::next(TextChunk& chunk) {
     if (!input_ && !open_next()) return false;
     if (fill(chunk)) return true;
     if (file_bytes_ == 0) {
-      throw usage_error("{}: the file is empty; expected lines of a Criteo log",
-                        paths_[next_file_ - 1]);
+      throw usage_error("{}: the file is empty", paths_[next_file_ - 1]);
     }
     input_.reset();
   }
@@ -61,8 +60,8 @@ bool TextChunks::fill(TextChunk& chunk) {
       return true;
     }
     if (room >= kLongestLine) {
-      throw usage_error("{}: the line at byte {} is longer than {} bytes; expected a Criteo log",
-                        paths_[chunk.file], file_bytes_ - held, kLongestLine);
+      throw usage_error("{}: the line at byte {} is longer than {} bytes", paths_[chunk.file],
+                        file_bytes_ - held, kLongestLine);
     }
     room = std::min(kLongestLine, room * 2);
     text.resize(static_cast<size_t>(room + 1));

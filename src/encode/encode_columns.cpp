@@ -12,6 +12,8 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+}  // namespace
+
 Value value_at(const ArrowColumn& column, int64_t place) {
   Value value;
   if (column.there != nullptr && column.there[place] == 0) return value;
@@ -44,6 +46,8 @@ Value value_at(const ArrowColumn& column, int64_t place) {
   }
   return value;
 }
+
+namespace {
 
 /// numbers[i] = number(value i), or `otherwise` where that throws.
 template <class T, class Number>

@@ -141,6 +141,15 @@ void Encoder::append_ids(size_t feature, const Field& field, std::vector<int64_t
   }
 }
 
+void Encoder::prefetch(size_t feature, const Field& field, bool at_place) const {
+  const Sparse& sparse = preprocessing_.sparse[feature];
+  if (sparse.encoding != Encoding::kDictionary || !Key::is_text(sparse)) return;
+  const TextTable& table = preprocessing_.dictionaries[sparse.dictionary].values;
+  for (const Value& value : field.values) {
+    if (value.kind == Kind::kText) table.prefetch(value.text, at_place);
+  }
+}
+
 Encoder::Key Encoder::key_of(const Sparse& feature, const Value& value, bool in_list,
                              std::string& room) const {
   if (feature.values == Preprocessing::Values::kInteger) return {{}, whole_number(feature, value)};

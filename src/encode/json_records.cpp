@@ -1,5 +1,6 @@
 #include "dlrm/encode/json_records.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -193,6 +194,13 @@ int32_t Columns::find(std::string_view name) const {
   return found == place_.end() ? -1 : found->second;
 }
 
+bool Columns::is_number(std::string_view name) const {
+  const auto among = [&](const std::vector<size_t>& places) {
+    return std::ranges::find(places, static_cast<size_t>(find(name))) != places.end();
+  };
+  return among(dense_) && !among(sparse_);
+}
+
 Field Records::field(size_t record, size_t column) const {
   const Place& at = place(record, column);
   return {at.listed, View<const Value>(values_).subspan(at.begin, at.count)};
@@ -233,6 +241,29 @@ SharedRecords read_records(std::string_view text, const Columns& columns, int64_
   json::sax_parse(text, &reader);
   if (!reader.has_records()) throw usage_error("needs an object such as {}", kExample);
   return result;
+}
+
+std::string json_text(const Field& field) {
+  const auto text_of = [](const Value& value) -> std::string {
+    switch (value.kind) {
+      case Value::Kind::kMissing:
+        return "null";
+      case Value::Kind::kBool:
+        return value.integer != 0 ? "true" : "false";
+      case Value::Kind::kInteger:
+        return std::to_string(value.integer);
+      case Value::Kind::kNumber:
+        return value.single ? fmt::format("{}", static_cast<float>(value.number))
+                            : fmt::format("{}", value.number);
+      case Value::Kind::kText:
+        break;
+    }
+    return json(value.text).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+  };
+  if (!field.listed) return text_of(field.values.empty() ? Value{} : field.values[0]);
+  std::string text;
+  for (const Value& value : field.values) text += (text.empty() ? "" : ", ") + text_of(value);
+  return "[" + text + "]";
 }
 
 void append_record(std::string_view text, const Columns& columns, Records& records) {

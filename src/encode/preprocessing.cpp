@@ -91,6 +91,21 @@ Preprocessing::Dense dense_of(const json& from) {
   return dense;
 }
 
+Preprocessing::Log log_of(const json& from) {
+  Preprocessing::Log log;
+  take(from, "type", log.type);
+  take(from, "columns", log.columns);
+  const auto take_character = [&](const char* key, std::optional<char>& to) {
+    if (!from.contains(key)) return;
+    const auto text = from.at(key).get<std::string>();
+    if (text.size() > 1) throw Damage{fmt::format("has a {} of several characters", key)};
+    to = text.empty() ? '\0' : text[0];
+  };
+  take_character("delimiter", log.delimiter);
+  take_character("quote", log.quote);
+  return log;
+}
+
 /// The place of a text in a list of them.
 template <size_t n>
 size_t choice(const std::string& text, const char* const (&choices)[n]) {
@@ -176,6 +191,7 @@ Preprocessing parse(std::string_view bytes) {
   Reader reader({});
   const json head = head_of(*result.bytes, reader);
   head.at("missing").get_to(result.missing);
+  if (head.contains("log")) result.log = log_of(head.at("log"));
   for (const json& dense : head.at("dense")) result.dense.push_back(dense_of(dense));
   for (const json& from : head.at("dictionaries")) {
     Preprocessing::Dictionary& dictionary = result.dictionaries.emplace_back();

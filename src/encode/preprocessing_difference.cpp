@@ -28,8 +28,8 @@ bool grew(const P::Dictionary& newer, const P::Dictionary& older) {
 }
 
 const P::Sparse* find(const P& preprocessing, const std::string& feature) {
-  const auto found =
-      std::ranges::find_if(preprocessing.sparse, [&](const auto& s) { return s.feature == feature; });
+  const auto found = std::ranges::find_if(preprocessing.sparse,
+                                          [&](const auto& s) { return s.feature == feature; });
   return found != preprocessing.sparse.end() ? &*found : nullptr;
 }
 

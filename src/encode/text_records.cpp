@@ -47,29 +47,70 @@ std::string_view without_end(std::string_view line) {
 
 }  // namespace
 
-TextRecords::TextRecords(const TextFormat& format, std::string_view header, const Columns& columns,
-                         const std::vector<std::string>& needed)
-    : format_(format) {
-  if (header.starts_with(kByteOrderMark)) header.remove_prefix(kByteOrderMark.size());
-  header = without_end(header);
-  if (!is_utf8(header)) throw usage_error("the header is not UTF-8");
+RecordFormat record_format(const std::string& path, const std::string& given,
+                           const Preprocessing::Log& log) {
+  const auto ends = [&](std::initializer_list<std::string_view> endings) {
+    return std::ranges::any_of(endings, [&](std::string_view end) {
+      return path.ends_with(end) || path.ends_with(std::string(end) + ".gz");
+    });
+  };
+  const bool csv = ends({".csv"}), tsv = ends({".tsv", ".txt"}), text = log.type.ends_with("sv");
+  std::string type = given;
+  if (type.empty()) {
+    type = ends({".parquet", ".pq"})              ? "parquet"
+           : ends({".json", ".jsonl", ".ndjson"}) ? "json"
+           : text                                 ? log.type
+           : csv                                  ? "csv"
+           : tsv                                  ? "tsv"
+           : log.type.empty()                     ? "json"
+                                                  : log.type;
+  }
+  if (type == "json") return {RecordFormat::Kind::kJson, {}};
+  if (type == "parquet") return {RecordFormat::Kind::kParquet, {}};
+  const bool commas = type == "csv";
+  return {RecordFormat::Kind::kText,
+          {log.delimiter.value_or(commas ? ',' : '\t'), log.quote.value_or(commas ? '"' : '\0'),
+           log.columns}};
+}
+
+RecordLines::RecordLines(const RecordFormat& format, const Columns& columns,
+                         std::vector<std::string> needed)
+    : format_(format), columns_(columns), needed_(std::move(needed)) {
+  if (format_.kind != RecordFormat::Kind::kText) return;
+  needs_header_ = format_.text.columns.empty();
+  if (!needs_header_) take_names(format_.text.columns);
+}
+
+void RecordLines::take_header(std::string_view line) {
+  if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  line = without_end(line);
+  if (!is_utf8(line)) throw usage_error("the header is not UTF-8");
   std::vector<std::string> names;
-  for (bool more = true; more;) names.push_back(next_field(format_, header, more));
+  for (bool more = true; more;) names.push_back(next_field(format_.text, line, more));
   for (const std::string& name : names) {
-    if (std::count(names.begin(), names.end(), name) > 1) {
+    if (std::ranges::count(names, name) > 1) {
       throw usage_error("the header names '{}' twice", printable(name, 60));
     }
-    columns_.push_back(columns.find(name));
   }
-  for (const std::string& name : needed) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw usage_error("there is no column {}; there are {}", printable(name, 60),
-                        printable(fmt::format("{}", fmt::join(names, ", ")), 300));
-    }
+  take_names(names);
+  needs_header_ = false;
+}
+
+void RecordLines::take_names(const std::vector<std::string>& names) {
+  for (const std::string& name : names) fields_.push_back(columns_.find(name));
+  for (const std::string& name : needed_) {
+    if (std::ranges::count(names, name) > 0) continue;
+    throw usage_error("there is no column {}; there are {}", printable(name, 60),
+                      printable(fmt::format("{}", fmt::join(names, ", ")), 300));
   }
 }
 
-void TextRecords::append(std::string_view line, Records& records) const {
+void RecordLines::append(std::string_view line, Records& records) const {
+  if (format_.kind == RecordFormat::Kind::kText) return append_text(line, records);
+  append_record(line, columns_, records);
+}
+
+void RecordLines::append_text(std::string_view line, Records& records) const {
   line = without_end(line);
   if (!is_utf8(line)) throw usage_error("is not UTF-8");
   records.reserve_text(line.size());
@@ -77,14 +118,12 @@ void TextRecords::append(std::string_view line, Records& records) const {
   try {
     size_t count = 0;
     for (bool more = true; more; ++count) {
-      const std::string field = next_field(format_, line, more);
-      if (count >= columns_.size() || columns_[count] < 0) continue;
-      records.begin_field(static_cast<size_t>(columns_[count]), false);
+      const std::string field = next_field(format_.text, line, more);
+      if (count >= fields_.size() || fields_[count] < 0) continue;
+      records.begin_field(static_cast<size_t>(fields_[count]), false);
       records.add({Value::Kind::kText, 0, 0, field});
     }
-    if (count != columns_.size()) {
-      throw usage_error("{} fields; expected {}", count, columns_.size());
-    }
+    if (count != fields_.size()) throw usage_error("{} fields; expected {}", count, fields_.size());
   } catch (...) {
     records.drop_record();
     throw;

@@ -64,6 +64,12 @@ void TextTable::guess(View<const std::string_view> texts, TextKey* keys, int32_t
   }
 }
 
+void TextTable::prefetch(std::string_view text, bool at_place) const {
+  const Slot& slot = slots_[TextKey(text).hash() & mask_];
+  if (!at_place) return __builtin_prefetch(&slot);
+  if (slot.number >= 0) __builtin_prefetch(&keys_[static_cast<size_t>(slot.number)]);
+}
+
 bool TextTable::is(int32_t number, std::string_view text, const TextKey& key) const {
   if (number < 0 || keys_[static_cast<size_t>(number)] != key) return false;
   return key.whole() ||

@@ -3,8 +3,7 @@
 #include <string_view>
 
 #include "dlrm/core/view.h"
-
-#include "samples.h"
+#include "dlrm/data/samples.h"
 
 namespace dlrm::serve {
 

@@ -10,6 +10,7 @@
 #include "dlrm/core/nearest.h"
 
 #include "json_value.h"
+#include "records.h"
 
 namespace dlrm::serve {
 namespace {

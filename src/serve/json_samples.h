@@ -1,7 +1,7 @@
 #pragma once
 #include <string_view>
 
-#include "samples.h"
+#include "dlrm/data/samples.h"
 
 namespace dlrm::serve {
 

@@ -8,6 +8,7 @@
 #include "dlrm/core/error.h"
 
 #include "json_value.h"
+#include "records.h"
 
 namespace dlrm::serve {
 namespace {

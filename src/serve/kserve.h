@@ -3,10 +3,10 @@
 #include <string_view>
 
 #include "dlrm/core/view.h"
+#include "dlrm/data/samples.h"
 
 #include "http_transport.h"
 #include "kserve_request.h"
-#include "samples.h"
 #include "trained_model.h"
 
 namespace dlrm::serve {

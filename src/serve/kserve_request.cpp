@@ -335,7 +335,7 @@ Samples samples_of(const KserveRequest& request, const RecordInputs& inputs) {
     if (std::string_view(kserve_type(tensor.name)->type) == "BYTES") continue;
     throw usage_error("inputs.{}: beside records there is shared alone", tensor.name);
   }
-  const Columns columns = inputs.columns();
+  const Columns& columns = inputs.columns();
   SharedRecords all{Records(columns.size()), Records(columns.size())};
   append_records(expect_texts(request, "records", -1), columns, all.records);
   if (request.find("shared")) {

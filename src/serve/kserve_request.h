@@ -4,8 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "records.h"
-#include "samples.h"
+#include "dlrm/data/record_inputs.h"
 
 namespace dlrm::serve {
 

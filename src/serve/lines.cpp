@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/data/record_file.h"
 
 #include "json_samples.h"
 #include "json_value.h"
@@ -28,73 +29,84 @@ void write_all(int file, std::string_view text) {
   }
 }
 
-/// The samples of some lines, and what is wrong with the others.
+/// The samples of some lines or records, and what is wrong with the others.
 struct Parsed {
   Samples samples;
   std::vector<std::string> errors;  ///< by line; empty if the line is a sample
   std::vector<std::string> keys;    ///< by line: what precedes the probability
 };
 
+/// Makes samples of records.
+class RecordParser {
+ public:
+  RecordParser(const TrainedModel& model, const std::vector<std::string>& keys)
+      : inputs_(model.records()), columns_(inputs_.columns(keys)), keys_(keys) {}
+
+  const Columns& columns() const { return columns_; }
+  std::vector<std::string> needed() const { return inputs_.needed(keys_); }
+  /// `keys` are there even if the record is no sample.
+  void parse(const Records& records, size_t record, Samples& samples, std::string& keys) const {
+    for (const std::string& key : keys_) {
+      const auto column = static_cast<size_t>(columns_.find(key));
+      keys += fmt::format("{}: {}, ", json_text(key), json_text(records.field(record, column)));
+    }
+    inputs_.append(records, record, columns_, samples);
+  }
+
+ private:
+  const RecordInputs& inputs_;
+  const Columns columns_;
+  const std::vector<std::string> keys_;
+};
+
+/// Fills `parsed` with what `parse`(number, keys) makes of so many lines or records.
+template <class Parse>
+void parse_all(size_t count, Parsed& parsed, const Parse& parse) {
+  parsed.samples.clear();
+  parsed.errors.assign(count, "");
+  parsed.keys.assign(count, "");
+  for (size_t i = 0; i < count; ++i) {
+    try {
+      parse(i, parsed.keys[i]);
+    } catch (const Error& error) {
+      parsed.errors[i] = error.what();
+    }
+  }
+}
+
 /// Reads lines as samples or as records.
 class LineParser {
  public:
-  LineParser(const TrainedModel& model, const LineOptions& options)
-      : inputs_(model.inputs()), keys_(options.keys) {
+  LineParser(const TrainedModel& model, const LineOptions& options) : inputs_(model.inputs()) {
     if (!options.records) return;
-    records_ = &model.records();
-    columns_ = records_->columns(options.keys);
-    format_ = options.text;
+    records_.emplace(model, options.keys);
+    lines_.emplace(*options.records, records_->columns(), records_->needed());
   }
 
-  /// The line of names that precedes records of delimited text, if they are such.
-  bool needs_header() const { return format_ && !text_; }
+  /// Whether the line of names of delimited text comes next.
+  bool needs_header() const { return lines_ && lines_->needs_header(); }
   void take_header(const LineReader::Line& line) {
     try {
-      text_.emplace(*format_, line.text, *columns_, records_->needed(keys_));
+      lines_->take_header(line.text);
     } catch (const Error& error) {
       throw usage_error("line 1: {}", error.what());
     }
   }
 
   void parse(View<const LineReader::Line> lines, Parsed& parsed) const {
-    parsed.samples.clear();
-    parsed.errors.assign(lines.size(), "");
-    parsed.keys.assign(lines.size(), "");
-    for (size_t i = 0; i < lines.size(); ++i) {
-      try {
-        if (lines[i].cut) throw usage_error("the line is longer than {} bytes", kLongestLine);
-        if (records_) {
-          append_record_of(lines[i].text, parsed.samples, parsed.keys[i]);
-        } else {
-          append_json_sample(lines[i].text, inputs_, parsed.samples);
-        }
-      } catch (const Error& error) {
-        parsed.errors[i] = error.what();
-      }
-    }
+    parse_all(lines.size(), parsed, [&](size_t i, std::string& keys) {
+      if (lines[i].cut) throw usage_error("the line is longer than {} bytes", kLongestLine);
+      if (!records_) return append_json_sample(lines[i].text, inputs_, parsed.samples);
+      Records records(records_->columns().size());
+      lines_->append(lines[i].text, records);
+      records_->parse(records, 0, parsed.samples, keys);
+    });
   }
 
  private:
-  void append_record_of(std::string_view text, Samples& samples, std::string& keys) const {
-    Records records(columns_->size());
-    if (text_) {
-      text_->append(text, records);
-    } else {
-      append_record(text, *columns_, records);
-    }
-    for (const std::string& key : keys_) {
-      const auto column = static_cast<size_t>(columns_->find(key));
-      keys += fmt::format("{}: {}, ", json_text(key), json_text(records.field(0, column)));
-    }
-    records_->append(records, 0, *columns_, samples);
-  }
-
   const Inputs& inputs_;
-  const std::vector<std::string> keys_;
-  const RecordInputs* records_ = nullptr;
-  std::optional<Columns> columns_;
-  std::optional<TextFormat> format_;
-  std::optional<TextRecords> text_;
+  std::optional<RecordParser> records_;
+  std::optional<RecordLines> lines_;
 };
 
 /// The probability of a sample, or those of several labels by name.
@@ -106,6 +118,28 @@ std::string text_of(View<const float> p, const Inputs& inputs) {
         fmt::format("{}{}: {}", text.empty() ? "" : ", ", json_text(inputs.tasks[label]), p[label]);
   }
   return "{" + text + "}";
+}
+
+/// Predicts the samples, and writes the answer of each line.
+void answer(TrainedModel& model, Parsed& parsed, std::vector<float>& probabilities, int out) {
+  const size_t labels = model.inputs().labels();
+  probabilities.resize(static_cast<size_t>(parsed.samples.size) * labels);
+  model.predict(parsed.samples, probabilities);
+  std::string answers;
+  View<const float> rest = probabilities;
+  for (size_t line = 0; line < parsed.errors.size(); ++line) {
+    std::string& error = parsed.errors[line];
+    const std::string& keys = parsed.keys[line];
+    const View<const float> p = rest.first(error.empty() ? labels : 0);
+    rest = rest.subspan(p.size());
+    for (const float value : p) {
+      if (!std::isfinite(value)) error = "the model's output is not finite";
+    }
+    answers += error.empty()
+                   ? fmt::format("{{{}\"probability\": {}}}\n", keys, text_of(p, model.inputs()))
+                   : fmt::format("{{{}\"error\": {}}}\n", keys, json_text(error));
+  }
+  write_all(out, answers);
 }
 
 }  // namespace
@@ -171,24 +205,24 @@ void predict_lines(TrainedModel& model, const LineOptions& options, int64_t batc
       lines = lines.subspan(1);
     }
     parser.parse(lines, parsed);
-    const size_t labels = model.inputs().labels();
-    probabilities.resize(static_cast<size_t>(parsed.samples.size) * labels);
-    model.predict(parsed.samples, probabilities);
-    std::string answers;
-    View<const float> rest = probabilities;
-    for (size_t line = 0; line < parsed.errors.size(); ++line) {
-      std::string& error = parsed.errors[line];
-      const std::string& keys = parsed.keys[line];
-      const View<const float> p = rest.first(error.empty() ? labels : 0);
-      rest = rest.subspan(p.size());
-      for (const float value : p) {
-        if (!std::isfinite(value)) error = "the model's output is not finite";
-      }
-      answers += error.empty()
-                     ? fmt::format("{{{}\"probability\": {}}}\n", keys, text_of(p, model.inputs()))
-                     : fmt::format("{{{}\"error\": {}}}\n", keys, json_text(error));
-    }
-    write_all(out, answers);
+    answer(model, parsed, probabilities, out);
+  }
+}
+
+void predict_parquet(TrainedModel& model, const std::vector<std::string>& keys, int64_t batch_size,
+                     const std::string& path, int out) {
+  const RecordParser parser(model, keys);
+  const auto file = open_record_file(path, {RecordFormat::Kind::kParquet, {}}, parser.columns(),
+                                     parser.needed(), batch_size);
+  Parsed parsed;
+  std::vector<float> probabilities;
+  for (int64_t first = 0; first < file->size(); first += batch_size) {
+    Records records(parser.columns().size());
+    file->append(first, std::min(first + batch_size, file->size()), records);
+    parse_all(records.size(), parsed, [&](size_t i, std::string& keys_of) {
+      parser.parse(records, i, parsed.samples, keys_of);
+    });
+    answer(model, parsed, probabilities, out);
   }
 }
 

@@ -43,9 +43,8 @@ class LineReader {
 
 /// What lines are.
 struct LineOptions {
-  bool records = false;            ///< records instead of samples
-  std::optional<TextFormat> text;  ///< records are not JSON: delimited text after a header
-  std::vector<std::string> keys;   ///< columns of records whose values precede the probability
+  std::optional<RecordFormat> records;  ///< records instead of samples, which are no Parquet
+  std::vector<std::string> keys;        ///< columns of records whose values precede the probability
 };
 
 /// Answers each line of `in`, a sample or a record in JSON, by a line on `out`: {"probability": p},
@@ -55,5 +54,9 @@ struct LineOptions {
 /// records.
 void predict_lines(TrainedModel& model, const LineOptions& options, int64_t batch_size, int in,
                    int out);
+
+/// Answers each record of a Parquet file likewise. A usage_error says what is wrong with the file.
+void predict_parquet(TrainedModel& model, const std::vector<std::string>& keys, int64_t batch_size,
+                     const std::string& path, int out);
 
 }  // namespace dlrm::serve

@@ -6,12 +6,12 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/tensor_shard.h"
+#include "dlrm/data/samples.h"
 #include "dlrm/device/device.h"
 #include "dlrm/ops/ops.h"
 
 #include "data/mapped_file.h"
 #include "int8_rows.h"
-#include "samples.h"
 #include "trained_model.h"
 
 namespace dlrm::serve {

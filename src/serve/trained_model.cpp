@@ -189,7 +189,8 @@ bool TrainedModel::replaces(const TrainedModel& other) const {
   if (takes_records()) {
     std::vector<std::string> features;
     for (const Inputs::Feature& feature : inputs_.features) features.push_back(feature.name);
-    const Preprocessing &mine = records_->preprocessing(), &before = other.records_->preprocessing();
+    const Preprocessing &mine = records_->preprocessing(),
+                        &before = other.records_->preprocessing();
     if (!difference(mine, before, features).empty()) return false;
     for (size_t f = 0; f < known.features.size(); ++f) {
       known.features[f].rows = std::max(known.features[f].rows, inputs_.features[f].rows);

@@ -4,9 +4,7 @@
 #include <string>
 
 #include "dlrm/core/view.h"
-
-#include "records.h"
-#include "samples.h"
+#include "dlrm/data/record_inputs.h"
 
 namespace dlrm::serve {
 

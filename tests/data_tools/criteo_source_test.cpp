@@ -208,7 +208,7 @@ TEST_F(CriteoText, FilesThatCannotBeReadAreNamed) {
             path("pipe") + ": not a file");
   write("empty", "");
   EXPECT_EQ(refusal([&](RunConfig& c) { c.data.train[1] = path("empty"); }),
-            path("empty") + ": the file is empty; expected lines of a Criteo log");
+            path("empty") + ": the file is empty");
   EXPECT_EQ(refusal([](RunConfig& c) { c.data.train.clear(); }),
             "data.train names no file, and data.source is criteo");
 }

@@ -138,8 +138,8 @@ TEST_F(TextReading, ALineAndItsEndHaveALimit) {
   };
   EXPECT_EQ(chunk_of(size - 1), TextChunks::kLongestLine);
   EXPECT_EQ(error_of([&] { chunk_of(size); }, ExitCode::kUsage),
-            fmt::format("{}: the line at byte 0 is longer than {} bytes; expected a Criteo log",
-                        path("a"), TextChunks::kLongestLine));
+            fmt::format("{}: the line at byte 0 is longer than {} bytes", path("a"),
+                        TextChunks::kLongestLine));
 }
 
 class TextThreads : public TextReading {

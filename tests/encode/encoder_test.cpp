@@ -193,7 +193,9 @@ TEST(Preprocessing, OfSeveralFilesTheWidestIsFoundInAnyOrder) {
   EXPECT_EQ(widest({none, small, none}, features).file, "small.h5");
   EXPECT_EQ(widest({small, large, small}, features).file, "large.h5");
   EXPECT_EQ(widest({large, small, none}, features).file, "large.h5");
-  EXPECT_THAT(usage_error_of([&] { widest({small, large, {"other.h5", other}}, features); }),
+  EXPECT_THAT(usage_error_of([&] {
+                widest({small, large, {"other.h5", other}}, features);
+              }),
               testing::StartsWith("other.h5: the dictionary of user is not that of large.h5"));
 }
 

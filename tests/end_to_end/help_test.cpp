@@ -21,8 +21,8 @@ TEST(Help, ListsEveryOption) {
   const std::map<std::string, std::set<std::string>> programs = {
       {"dlrm-train",
        {"--help", "--version", "--set", "--resume", "--init-from", "--eval-only", "--predict",
-        "--print", "--overwrite", "--plan-only", "--ranks", "--device-memory", "--host-memory",
-        "--device", "--check", "--profile"}},
+        "--records", "--format", "--keys", "--print", "--overwrite", "--plan-only", "--ranks",
+        "--device-memory", "--host-memory", "--device", "--check", "--profile"}},
       {"dlrm-plan",
        {"--help", "--version", "--ranks", "--ranks-per-node", "--machine", "--device-memory",
         "--host-memory", "--output", "--scan-data", "--scan-batches", "--set"}},

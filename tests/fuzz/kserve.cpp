@@ -7,9 +7,7 @@
 namespace dlrm::fuzz {
 namespace {
 
-using serve::Inputs;
 using serve::KserveRequest;
-using serve::Samples;
 
 constexpr int64_t kDense = 2;
 
@@ -25,7 +23,7 @@ const Inputs& inputs() {
     model.tables[0].features[0].name = "a";
     model.tables[1].features[0].name = "b";
     model.tables[1].features[0].weights = true;
-    return serve::inputs_of(model);
+    return inputs_of(model);
   }();
   return made;
 }

@@ -51,7 +51,7 @@ class Agreement(Serving):
         self.assert_refused(self.run_train("data.test=other.h5", command=("mpirun", "-np", "2", "--oversubscribe")),
                             "other.h5: the dictionary of user is not that of train.h5")
         for settings in (["data.test=same.h5"], ["data.test=grown.h5"], ["data.train=[grown.h5, train.h5]", "data.test=same.h5"]):
-            done = self.run_train(*settings)
+            done = self.run_train(*settings, options=["--overwrite"])
             self.assertEqual(done.returncode, 0, done.stderr)
             warned = "warning: grown.h5: its dictionaries have values that those of train.h5 lack" in done.stderr
             self.assertEqual(warned, settings == ["data.test=grown.h5"], done.stderr)

@@ -1,5 +1,7 @@
-"""Records that dlrm-infer encodes get the numbers and ids that the import gave them: records of drawn schemas and
-values, as CSV and as JSON lines. Usage: records_programs_test.py DLRM_DATA DLRM_TRAIN DLRM_INFER"""
+"""Records that dlrm-infer and dlrm-train --predict encode get the numbers and ids that the import gave them: records of
+drawn schemas and values, as CSV, JSON lines and Parquet. Usage: records_programs_test.py DLRM_DATA DLRM_TRAIN DLRM_INFER"""
+import csv
+import decimal
 import json
 import os
 import random
@@ -80,6 +82,31 @@ def json_record(draw):
     return record
 
 
+def parquet_table(draw, count):
+    """Columns of the types that Arrow has for such values."""
+    import pyarrow as pa
+    def column(kind, *values):
+        return pa.array([draw.choice(values) for _ in range(count)], kind)
+    words = [text for text in TEXTS if "|" not in text]
+    dates = [None, *range(0, 20000, 777)]
+    money = [None, *(decimal.Decimal(text) for text in ("0.10", "12.00", "-3.25"))]
+    texts = [column(pa.string(), None, *words).dictionary_encode(), column(pa.large_string(), None, *words),
+             column(pa.float32(), None, 0.1, 12.0, 1e22, float("nan"), -2.5e-8), column(pa.decimal128(9, 2), *money),
+             column(pa.bool_(), None, True, False), column(pa.date32(), *dates), column(pa.int8(), None, -7, 12)]
+    numbers = [column(pa.float32(), None, 0.1, -3.3, 1e6, 1e-30), column(pa.int16(), None, 3, -5), column(pa.string(), *NUMBERS),
+               column(pa.decimal128(9, 2), *money), column(pa.float64(), None, 0.1, 7e-300, 2.0**40)]
+    wholes = [column(pa.int64(), None, 0, 3, 48), column(pa.float64(), None, 12.0, 49.0), column(pa.string(), *WHOLES),
+              column(pa.uint8(), None, 1, 49)]
+    lists = [pa.array([[draw.choice(words) for _ in range(draw.randrange(5))] for _ in range(count)], pa.list_(pa.string())),
+             pa.array([draw.choice([None, [], [3, 12, 3], [7]]) for _ in range(count)], pa.list_(pa.int32())),
+             pa.array(["|".join(items(draw)) for _ in range(count)])]
+    kinds = {"dense": numbers, "text": texts, "whole": wholes, "hex": [column(pa.string(), *HEXES)], "list": lists}
+    found = {"click": column(pa.int64(), 0, 1), "key": pa.array([f'k"{i},' for i in range(count)]), "score": column(pa.float32(), 0.1, 7.5)}
+    for kind, names in COLUMNS.items():
+        found.update((name, draw.choice(kinds[kind])) for name in names)
+    return pa.table(found)
+
+
 def quoted(text):
     return '"' + text.replace('"', '""') + '"' if text == "" or any(c in text for c in ',"\n') else text
 
@@ -105,6 +132,54 @@ class Records(Serving):
                                                            for name, (ids, offsets, _) in sparse.items()}}
                       for i in range(len(dense))])
 
+    def dataset_samples(self):
+        """What the import made of the records, as a request of ids."""
+        with h5py.File(self.path("train.h5")) as data:
+            samples = [{"dense": row.tolist(), "ids": {}} for row in data["dense"][:]]
+            for name, feature in data["sparse"].items():
+                ids = feature["ids"][:].tolist()
+                ends = feature["offsets"][:] if "offsets" in feature else range(len(ids) + 1)
+                for i, sample in enumerate(samples):
+                    sample["ids"][name] = ids[ends[i]:ends[i + 1]]
+        return samples
+
+    def check_files(self, log, key, keys):
+        """Programs predict the records of a file as the samples that the import made of them. `keys`: their values."""
+        with self.server() as url:
+            status, known = self.ask(url + "/predict", {"samples": self.dataset_samples()})
+        self.assertEqual(status, 200, known)
+        done = subprocess.run([self.infer, "ckpt", "--records", log, "--keys", key], cwd=self.folder, capture_output=True, text=True,
+                              env={**os.environ, "DLRM_PYTHON": sys.executable})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer.get("probability", answer) for answer in answers], known["probabilities"])
+        self.assertEqual([answer[key] for answer in answers], keys)
+        for ranks in (1, 3):
+            self.predict(log, key, command=("mpirun", "-np", str(ranks), "--oversubscribe") if ranks > 1 else ())
+            with open(self.path("p.csv"), encoding="utf-8", newline="") as file:
+                rows = list(csv.reader(file))
+            self.assertEqual(rows[0], ["sample", key, "probability"])
+            self.assertEqual([row[:2] for row in rows[1:]], [[str(i), str(text)] for i, text in enumerate(keys)])
+            np.testing.assert_allclose([float(row[2]) for row in rows[1:]], known["probabilities"], rtol=0, atol=1e-6)
+
+    def predict(self, log, keys, *settings, command=()):
+        self.run_program(*command, self.train, "model.yaml", "--predict", "p.csv", "--records", log, "--keys", keys, "--resume=ckpt",
+                         *(word for text in ("train.global_batch_size=32", "output.directory=none", *settings) for word in ("--set", text)))
+        self.assertEqual(os.listdir(self.path("none")), [])
+
+    def test_parquet(self):
+        import pyarrow.parquet
+        for seed in range(2 * ROUNDS):
+            with self.subTest(seed=seed):
+                draw = random.Random(seed)
+                table = parquet_table(draw, RECORDS)
+                pyarrow.parquet.write_table(table, self.path("log.parquet"), row_group_size=draw.choice((7, 60, 1000)))
+                shutil.rmtree(self.path("ckpt"), ignore_errors=True)
+                self.trained(schema_of(draw, COLUMNS), "log.parquet")
+                key = "key" if seed % 2 else "score"
+                keys = table[key].to_pylist() if seed % 2 else [round(score, 1) for score in table[key].to_pylist()]
+                self.check_files("log.parquet", key, keys)
+
     def test_csv(self):
         for seed in range(ROUNDS):
             with self.subTest(seed=seed):
@@ -115,6 +190,8 @@ class Records(Serving):
                 shutil.rmtree(self.path("ckpt"), ignore_errors=True)
                 self.trained(schema_of(draw, COLUMNS), self.write("log.csv", "\n".join(lines) + "\n"))
                 self.check(records)
+                if seed < 2:
+                    self.check_files("log.csv", "t0", [record["t0"] for record in records])
                 self.compare_frame({name: [record[name] for record in records] for name in names})
 
     def test_json(self):
@@ -126,6 +203,8 @@ class Records(Serving):
                 text = "".join(json.dumps(record) + "\n" for record in records)
                 self.trained(schema_of(draw, COLUMNS), self.write("log.jsonl", text))
                 self.check(records)
+                if seed < 2:
+                    self.check_files("log.jsonl", "h0", [record["h0"] for record in records])
 
     def check(self, records):
         with self.server() as url:

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/samples.h"
+#include "dlrm/data/samples.h"
 
 namespace dlrm::serve {
 

@@ -3,8 +3,7 @@
 #include <vector>
 
 #include "dlrm/config/run_config.h"
-
-#include "serve/samples.h"
+#include "dlrm/data/samples.h"
 
 namespace dlrm::serve {
 

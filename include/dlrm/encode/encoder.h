@@ -22,6 +22,9 @@ struct Value {
   bool single = false;    ///< `number` was a float, whose shortest digits are fewer
 };
 
+/// The value at a place of a column. Its text is that of the column.
+Value value_at(const ArrowColumn& column, int64_t place);
+
 /// What a record has in one column: a value, or a list of them.
 struct Field {
   bool listed = false;
@@ -39,6 +42,8 @@ class Encoder {
   float dense(size_t column, const Field& field) const;
   /// Appends the ids of the feature at this place in `preprocessing().sparse`.
   void append_ids(size_t feature, const Field& field, std::vector<int64_t>& ids) const;
+  /// Fetches memory for append_ids(), in two calls: of `at_place` false, and then true.
+  void prefetch(size_t feature, const Field& field, bool at_place) const;
 
   // Of many records:
   /// Fills `numbers` [records]; 0 where a value is refused.

@@ -20,6 +20,8 @@ class Columns {
   size_t size() const { return place_.size(); }
   /// -1 if there is none of this name.
   int32_t find(std::string_view name) const;
+  /// Whether this is a dense column, and that of no feature.
+  bool is_number(std::string_view name) const;
   size_t dense(size_t column) const { return dense_[column]; }
   size_t sparse(size_t feature) const { return sparse_[feature]; }
 
@@ -80,6 +82,9 @@ struct SharedRecords {
 /// A usage_error names record and field: `records[3].tags: an object; needs ...`, or says that
 /// there are more records than `most`. Fields that are no column are left out.
 SharedRecords read_records(std::string_view json, const Columns& columns, int64_t most);
+
+/// What a record has in a column, as JSON; null if it is missing.
+std::string json_text(const Field& field);
 
 /// Appends the record that an object of JSON is.
 void append_record(std::string_view json, const Columns& columns, Records& records);

@@ -44,6 +44,13 @@ struct Preprocessing {
     size_t dictionary = 0;  ///< in `dictionaries`
     bool operator==(const Sparse&) const = default;
   };
+  /// How the files were cut into records, where the schema says so.
+  struct Log {
+    std::string type;                  ///< csv, tsv, parquet or json
+    std::optional<char> delimiter;     ///< of text
+    std::optional<char> quote;         ///< '\0': there are no quotes
+    std::vector<std::string> columns;  ///< of text without a header
+  };
   /// Value k has the id k + 1. 0 stands for values that are not there.
   struct Dictionary {
     std::string name;
@@ -51,6 +58,7 @@ struct Preprocessing {
     TextTable values{false};  ///< of `bytes`
   };
 
+  Log log;
   std::vector<std::string> missing;  ///< texts that stand for a missing number
   std::vector<Dense> dense;          ///< in the order of a sample's numbers
   std::vector<Sparse> sparse;

@@ -20,6 +20,9 @@ class TextTable {
   View<const std::string_view> texts() const { return texts_; }
   /// The number of a text; -1 if it is unknown.
   int32_t find(std::string_view text) const { return find(text, TextKey(text)); }
+  /// Fetches memory that find() will read: first that of the text's place, and in a second call,
+  /// `at_place`, that of what is there.
+  void prefetch(std::string_view text, bool at_place) const;
   /// numbers[i] = `first` + the number of texts[i]. New texts get the next numbers, in order.
   void number_all(View<const std::string_view> texts, int32_t first, int32_t* numbers);
   /// The same for known texts. Others get `first` - 1.

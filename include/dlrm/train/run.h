@@ -4,6 +4,7 @@
 
 #include "dlrm/comm/world.h"
 #include "dlrm/config/run_config.h"
+#include "dlrm/data/record_source.h"
 
 namespace dlrm {
 
@@ -15,6 +16,7 @@ struct RunOptions {
   std::string profile;  ///< Chrome trace to write, or empty
   bool eval_only = false;
   std::string predict;  ///< with eval_only: the file of predictions to write, or empty
+  std::optional<RecordsOptions> records;  ///< with predict: of these instead of data.test
   bool overwrite = false;
   bool check = false;
   std::string version;  ///< of the program, for the summary

@@ -20,9 +20,12 @@ def start() -> int:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["--groups"]:  # dlrm-train asks
+    if sys.argv[1:2] in (["--groups"], ["--columns"]):  # dlrm-train and dlrm-infer ask
         need_packages()
-        from .groups import main as served
+        if sys.argv[1] == "--groups":
+            from .groups import main as served
+        else:
+            from .record_columns import main as served
         return served(sys.argv[2:])
     gc.disable()  # none of what is loaded is garbage
     return guarded(start)  # which loads the packages in the child process

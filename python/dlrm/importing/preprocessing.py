@@ -22,7 +22,18 @@ def preprocessing_bytes(schema, scales, encodings=None):
     head = {"format": "dlrm-preprocessing", "version": 1, "missing": schema.format.missing,
             "dense": [dense_entry(column, scales) for column in schema.dense],
             "sparse": [sparse_entry(feature) for feature in schema.sparse], "dictionaries": list(names.values())}
+    log = log_entry(schema.format)
+    if log:
+        head["log"] = log
     return gzip.compress(json.dumps(head).encode() + b"\n" + b"".join(parts), compresslevel=3, mtime=0)
+
+
+def log_entry(form):
+    """How files are cut into records, where the schema says so."""
+    entry = {key: getattr(form, key) for key in ("type", "delimiter", "quote") if getattr(form, key) is not None}
+    if not form.header:
+        entry["columns"] = form.columns
+    return entry
 
 
 def dense_entry(column, scales):

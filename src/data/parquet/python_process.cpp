@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -41,7 +42,7 @@ PythonProcess::PythonProcess(const std::string& module, const std::vector<std::s
   if (error == 0) return;
   ::close(input_);
   ::close(output_);
-  throw usage_error("cannot start {}: {}; data.source parquet needs Python: {}", words[0],
+  throw usage_error("cannot start {}: {}; Parquet files need Python: {}", words[0],
                     std::strerror(error), python_advice());
 }
 
@@ -95,6 +96,14 @@ void PythonProcess::read(std::byte* to, size_t bytes) {
     if (got <= 0) ended();
     at += static_cast<size_t>(got);
   }
+}
+
+nlohmann::json PythonProcess::read_answer() {
+  nlohmann::json answer = nlohmann::json::parse(read_line());
+  if (answer.is_object() && answer.contains("error")) {
+    throw usage_error("{}", answer.at("error").get<std::string>());
+  }
+  return answer;
 }
 
 void PythonProcess::ended() {

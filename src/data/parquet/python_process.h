@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
 #include <sys/types.h>
 
 namespace dlrm {
@@ -28,6 +29,8 @@ class PythonProcess {
   /// The next line of its output, without the end.
   std::string read_line();
   void read(std::byte* to, size_t bytes);
+  /// The next line, which is JSON. An object with the key "error" is a usage_error.
+  nlohmann::json read_answer();
 
  private:
   bool fill();

@@ -11,15 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-/// The next line of the process, unless it says what is wrong.
-json answer_of(PythonProcess& process) {
-  json answer = json::parse(process.read_line());
-  if (answer.is_object() && answer.contains("error")) {
-    throw usage_error("{}", answer.at("error").get<std::string>());
-  }
-  return answer;
-}
-
 template <class T>
 const T* take(const std::byte*& at, const json& bytes, size_t& column) {
   const auto* found = reinterpret_cast<const T*>(at);
@@ -47,7 +38,7 @@ std::unique_ptr<PythonProcess> SampleGroups::start() const {
 }
 
 GroupsHeader SampleGroups::read_header(PythonProcess& process) const {
-  const json answer = answer_of(process);
+  const json answer = process.read_answer();
   GroupsHeader header;
   answer.at("files").get_to(header.files);
   answer.at("rows").get_to(header.rows);
@@ -96,7 +87,7 @@ std::shared_ptr<const SampleGroup> SampleGroups::read(int64_t group) {
 
 std::shared_ptr<const SampleGroup> SampleGroups::ask(PythonProcess& process, int64_t group) const {
   process.write(std::to_string(group) + "\n");
-  const json bytes = answer_of(process);
+  const json bytes = process.read_answer();
   auto result = std::make_shared<SampleGroup>();
   size_t all = 0;
   for (const json& column : bytes) all += column.get<size_t>();

@@ -39,14 +39,25 @@ std::vector<std::string> suffixes_of(const std::vector<std::string>& tasks) {
   return suffixes;
 }
 
+/// Empty if the label is missing.
+std::string label_text(float label) {
+  return std::isnan(label) ? "," : fmt::format(",{:g}", label);
+}
+
 class CsvWriter final : public PredictionFile::Writer {
  public:
-  CsvWriter(const std::string& path, const std::vector<std::string>& suffixes)
-      : partial_(path), labels_(suffixes.size()) {
+  CsvWriter(const std::string& path, const std::vector<std::string>& suffixes,
+            const std::optional<PredictionKeys>& keys)
+      : partial_(path), labels_(suffixes.size()), keys_(keys) {
     file_ = File::try_open(partial_.name(), File::Mode::kCreate);
     if (!file_) throw usage_error("--predict: cannot create {}: {}", path, std::strerror(errno));
     std::string names = "sample";
-    for (const std::string& of : suffixes) names += ",label" + of + ",probability" + of;
+    if (keys_) {
+      for (const std::string& name : keys_->names) names += "," + name;
+    }
+    for (const std::string& of : suffixes) {
+      names += (keys_ ? "" : ",label" + of) + ",probability" + of;
+    }
     write(names + "\n");
   }
 
@@ -54,15 +65,13 @@ class CsvWriter final : public PredictionFile::Writer {
     std::string lines;
     const auto to = std::back_inserter(lines);
     const auto n = static_cast<size_t>(block.samples);
+    std::vector<std::string> keys;
+    if (keys_ && !keys_->names.empty()) keys = keys_->of(samples_, samples_ + block.samples);
     for (size_t i = 0; i < n; ++i) {
       fmt::format_to(to, "{}", samples_++);
+      if (!keys.empty()) lines += "," + keys[i];
       for (size_t k = i; k < n * labels_; k += n) {
-        const float label = block.labels[k];
-        if (std::isnan(label)) {
-          lines += ",";
-        } else {
-          fmt::format_to(to, ",{:g}", label);
-        }
+        if (!keys_) lines += label_text(block.labels[k]);
         // Nine digits give every float32 back.
         fmt::format_to(to, ",{:.9g}", block.probabilities[k]);
       }
@@ -80,6 +89,7 @@ class CsvWriter final : public PredictionFile::Writer {
 
   PartialFile partial_;
   const size_t labels_;
+  const std::optional<PredictionKeys> keys_;
   std::optional<File> file_;
   int64_t samples_ = 0, bytes_ = 0;
 };
@@ -140,23 +150,26 @@ class Hdf5Writer final : public PredictionFile::Writer {
 };
 
 std::unique_ptr<PredictionFile::Writer> make_writer(const std::string& path, int64_t samples,
-                                                    const std::vector<std::string>& tasks) {
-  check_prediction_name(path);
-  if (path.ends_with(".csv")) return std::make_unique<CsvWriter>(path, suffixes_of(tasks));
+                                                    const std::vector<std::string>& tasks,
+                                                    const std::optional<PredictionKeys>& keys) {
+  check_prediction_name(path, keys.has_value());
+  if (path.ends_with(".csv")) return std::make_unique<CsvWriter>(path, suffixes_of(tasks), keys);
   return std::make_unique<Hdf5Writer>(path, samples, suffixes_of(tasks));
 }
 
 }  // namespace
 
-void check_prediction_name(const std::string& path) {
-  if (path.ends_with(".csv") || path.ends_with(".h5")) return;
-  throw usage_error("--predict {}: the name must end in .csv or .h5", path);
+void check_prediction_name(const std::string& path, bool of_records) {
+  if (path.ends_with(".csv") || (path.ends_with(".h5") && !of_records)) return;
+  throw usage_error("--predict {}: the name must end in .csv{}", path,
+                    of_records ? ", as those of all predictions of --records" : " or .h5");
 }
 
 PredictionFile::PredictionFile(Communicator& comm, const std::string& path, int64_t samples,
-                               const std::vector<std::string>& tasks)
+                               const std::vector<std::string>& tasks,
+                               const std::optional<PredictionKeys>& keys)
     : comm_(comm), labels_(std::max<size_t>(tasks.size(), 1)) {
-  agree_on_root(comm, [&] { writer_ = make_writer(path, samples, tasks); });
+  agree_on_root(comm, [&] { writer_ = make_writer(path, samples, tasks, keys); });
 }
 
 PredictionFile::~PredictionFile() = default;

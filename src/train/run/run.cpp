@@ -56,6 +56,21 @@ bool reserve_output(JobLocks& locks, Context& context, const RunOptions& options
   return false;
 }
 
+/// Makes the records of --records the data to predict. Returns the keys to write beside them.
+std::optional<PredictionKeys> open_records(Communicator& comm, const RunOptions& options,
+                                           const StartingPoint& start, Sources& sources) {
+  if (!options.records) return std::nullopt;
+  const std::string bytes = read_preprocessing(start.path);
+  auto records = std::make_unique<RecordSource>(options.config, *options.records,
+                                                FilePreprocessing{start.path, bytes}, comm.rank(),
+                                                comm.size());
+  PredictionKeys keys{options.records->keys, [source = records.get()](int64_t first, int64_t last) {
+                        return source->keys(first, last);
+                      }};
+  sources.test = std::move(records);
+  return keys;
+}
+
 int64_t total_steps(const RunConfig& config, const BatchSource& source) {
   if (config.train.steps >= 0) return config.train.steps;
   return config.train.epochs * source.plan().batches_per_epoch();
@@ -127,7 +142,8 @@ void evaluate_at_end(const RunOptions& options, const StopSignal& stop, Training
       predictions->append(size, probabilities, labels);
     };
   }
-  const bool evaluates = options.eval_only || options.config.eval.at_end;
+  if (options.records) run.predict(progress, stop, take);
+  const bool evaluates = !options.records && (options.eval_only || options.config.eval.at_end);
   if (evaluates && run.evaluate_now(progress, stop, take) && !options.eval_only) {
     run.keep_best(progress);
   }
@@ -185,7 +201,7 @@ ExitCode run_training(World& world, const RunOptions& given) {
   world.use_threads(threads);
 
   check_alike(comm, given);
-  if (!given.predict.empty()) check_prediction_name(given.predict);
+  if (!given.predict.empty()) check_prediction_name(given.predict, given.records.has_value());
   Execution execution(comm, given.config, share);
   Context context = execution.context(trace, log);
   say_threads(context, share, threads);
@@ -195,7 +211,7 @@ ExitCode run_training(World& world, const RunOptions& given) {
   const PlanOptions& known = execution.plan_options();
   std::unique_ptr<BatchSource> counted;
   const RunOptions options = with_batch_size(comm, log, given, known, counted);
-  const Sources sources = open_sources(context, options, counted.get());
+  Sources sources = open_sources(context, options, counted.get());
   counted.reset();
   waiting.emplace(world);
   JobLocks locks(comm);
@@ -203,6 +219,7 @@ ExitCode run_training(World& world, const RunOptions& given) {
   waiting.reset();
   const StartingPoint start = find_start(comm, log, options);
   waiting.emplace(world);
+  const auto keys = open_records(comm, options, start, sources);
   check_preprocessing(context, options.config.model, sources, start);
   waiting.reset();
   const PlannedRun planned = plan_run(context, options.config, start, known);
@@ -212,7 +229,7 @@ ExitCode run_training(World& world, const RunOptions& given) {
   RunDirectory directory(comm, options.config.output.directory);
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
   std::optional<WatchdogPause> loading(std::in_place, world);
-  const bool writes = reserve_output(locks, context, options);
+  const bool writes = !options.records && reserve_output(locks, context, options);
   Trainer trainer(context, *ops, planned.trained, planned.plan,
                   !start.resumed && !options.eval_only);
   // A replayed graph has no stage times.
@@ -224,7 +241,7 @@ ExitCode run_training(World& world, const RunOptions& given) {
     std::optional<PredictionFile> predictions;
     if (!options.predict.empty()) {
       predictions.emplace(comm, options.predict, sources.test->plan().samples,
-                          config.model.task_names());
+                          config.model.task_names(), keys);
     }
     RunProgress progress;
     EvaluationHistory evaluations(config.checkpoint.keep_best);

@@ -131,7 +131,10 @@ void check_alike(Communicator& comm, const RunOptions& options) {
   const std::string text =
       fmt::format("{}\n{}\n{}\n{}\n{}{}{}{}\n", options.resume.value_or(""), options.init_from,
                   options.profile, options.predict, options.resume.has_value(), options.eval_only,
-                  options.overwrite, options.check);
+                  options.overwrite, options.check) +
+      (options.records ? fmt::format("{}\n{}\n{}\n", options.records->path, options.records->format,
+                                     fmt::join(options.records->keys, ","))
+                       : "");
   check_text_alike(comm, "config or command line", to_yaml(options.config) + text);
 }
 
@@ -173,6 +176,7 @@ Sources open_sources(Context& context, const RunOptions& options, const BatchSou
                              split == counted_split(options) ? counted : nullptr);
   };
   Sources sources;
+  if (options.records) return sources;  // they need the checkpoint
   sources.test = open(Split::kTest);
   if (options.eval_only && !sources.test) {
     throw usage_error("{}: data.test names no file to evaluate on",

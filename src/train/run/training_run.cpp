@@ -191,6 +191,12 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop,
   return best;
 }
 
+void TrainingRun::predict(RunProgress& progress, const StopSignal& stop,
+                          const TakePredictions& take) {
+  SlicedResult none;
+  evaluate_source(*parts_.test, progress, stop, take, none);
+}
+
 void TrainingRun::say_best() const {
   const auto& best = evaluations_.best();
   if (best && best->step != evaluations_.last()->step) reports_.best(*best);

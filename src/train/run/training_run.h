@@ -64,6 +64,8 @@ class TrainingRun {
   /// true if the result is the best so far. `take` gets the predictions.
   bool evaluate_now(RunProgress& progress, const StopSignal& stop,
                     const TakePredictions& take = {});
+  /// Gives the predictions of RunParts::test to `take`, and reports nothing.
+  void predict(RunProgress& progress, const StopSignal& stop, const TakePredictions& take);
   /// Keeps these weights as the best if checkpoint.keep_best asks for that.
   void keep_best(const RunProgress& progress);
   /// Logs the best evaluation, if it is not the last.

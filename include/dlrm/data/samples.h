@@ -6,7 +6,7 @@
 
 #include "dlrm/config/run_config.h"
 
-namespace dlrm::serve {
+namespace dlrm {
 
 /// What a sample of a model consists of, and what is predicted of it.
 struct Inputs {
@@ -41,7 +41,4 @@ struct Samples {
   void clear();
 };
 
-/// Throws usage_error if a request has more samples than it may have.
-void check_samples(int64_t samples, int64_t most);
-
-}  // namespace dlrm::serve
+}  // namespace dlrm

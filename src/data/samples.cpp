@@ -1,8 +1,6 @@
-#include "samples.h"
+#include "dlrm/data/samples.h"
 
-#include "dlrm/core/error.h"
-
-namespace dlrm::serve {
+namespace dlrm {
 
 Inputs inputs_of(const ModelConfig& model) {
   Inputs inputs;
@@ -36,8 +34,4 @@ void Samples::clear() {
   offsets.assign(1, 0);
 }
 
-void check_samples(int64_t samples, int64_t most) {
-  if (samples > most) throw usage_error("a request has at most {} samples", most);
-}
-
-}  // namespace dlrm::serve
+}  // namespace dlrm
