@@ -2,6 +2,7 @@
 drawn schemas and values, as CSV, JSON lines and Parquet. Usage: records_programs_test.py DLRM_DATA DLRM_TRAIN DLRM_INFER"""
 import csv
 import decimal
+import gzip
 import json
 import os
 import random
@@ -236,6 +237,50 @@ class Records(Serving):
             with open(self.path(feature + "/summary.json"), encoding="utf-8") as file:
                 slices = json.load(file)["eval"]["by_id"]["slices"]
             self.assertEqual({part["id"]: part["value"] for part in slices}, expected)
+
+    def test_a_log_is_cut_as_the_schema_said(self):
+        records = [(i % 2, i, f"u{i};'" if i % 3 else "it's") for i in range(40)]
+        lines = "".join(f"{click};{age};'{user.replace(chr(39), 2 * chr(39))}'\n" for click, age, user in records)
+        users = [user for *_, user in records]
+        for head, form in (("", "{type: csv, delimiter: ';', quote: \"'\", header: false, columns: [click, age, user]}"),
+                           ("click;age;user\n", "{type: csv, delimiter: ';', quote: \"'\"}")):
+            for name in ("log.csv", "log.txt", "log.csv.gz", "log"):
+                with self.subTest(head=head, name=name):
+                    text = (head + lines).encode()
+                    self.write(name, gzip.compress(text) if name.endswith(".gz") else text)
+                    shutil.rmtree(self.path("ckpt"), ignore_errors=True)
+                    self.trained(f"format: {form}\nlabel: click\ndense: [age]\nsparse: [user]\n", name)
+                    if name.endswith(".gz"):
+                        self.predict(name, "user")
+                    else:
+                        self.check_files(name, "user", users)
+
+    def test_records_that_cannot_be_predicted_are_named(self):
+        self.trained("label: click\ndense: [age]\nsparse: [user]\n", self.write("log.csv", "click,age,user\n1,3,a\n0,4,b\n"))
+        import pyarrow as pa
+        import pyarrow.parquet
+        pyarrow.parquet.write_table(pa.table({"age": ["1", "2", "x"], "user": ["a", "b", "c"]}), self.path("bad.parquet"), row_group_size=2)
+        pyarrow.parquet.write_table(pa.table({"user": ["a"]}), self.path("less.parquet"))
+        self.write("bad.csv", "user,age\na,1\nb,x\n")
+        self.write("bad.jsonl", '{"age": 1}\n{"age": "x"}\n')
+        self.write("less.csv", "user\na\n")
+        for name, expected in (("bad.parquet", "bad.parquet, record 2: column age: 'x' is not a number"),
+                               ("bad.csv", "bad.csv:3: column age: 'x' is not a number"),
+                               ("bad.jsonl", "bad.jsonl:2: column age: 'x' is not a number"),
+                               ("less.csv", "less.csv:1: there is no column age; there are user"),
+                               ("less.parquet", "less.parquet: there is no column age; there are user"),
+                               ("none.csv", "none.csv: cannot open the text: No such file or directory")):
+            with self.subTest(name=name):
+                done = subprocess.run([self.train, "model.yaml", "--predict", "p.csv", "--records", name, "--keys", "user", "--resume=ckpt"],
+                                      cwd=self.folder, capture_output=True, text=True, env={**os.environ, "DLRM_PYTHON": sys.executable})
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"error: {expected}\n", done.stderr)
+                self.assertFalse(os.path.exists(self.path("p.csv")))
+        done = subprocess.run([self.infer, "ckpt", "--records", "bad.parquet", "--keys", "user"], cwd=self.folder, capture_output=True,
+                              text=True, env={**os.environ, "DLRM_PYTHON": sys.executable})
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([(answer["user"], answer.get("error")) for answer in answers],
+                         [("a", None), ("b", None), ("c", "age: 'x' is not a number")])
 
     def test_files_of_records(self):
         records = [{"click": 1, "age": age, "user": f"u{age}"} for age in range(20)]
