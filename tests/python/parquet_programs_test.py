@@ -95,6 +95,17 @@ class Parquet(Importing):
         with h5py.File(self.path("train.h5")) as data, h5py.File(glob.glob(self.path("files.ckpt/*/index.h5"))[0]) as kept:
             self.assertEqual(kept["preprocessing"][:].tobytes(), data["preprocessing"][:].tobytes())
 
+    def test_a_dataset_of_another_preprocessing_is_refused(self):
+        self.imported_files(900, 300)
+        self.train("files")
+        self.parquet("c.parquet", 300, 3, 300)
+        self.run_program(DATA, "import", "schema.yaml", "c.parquet", "--output", "other.h5")
+        def evaluated(name, code):
+            return self.run_program(TRAIN, "model.yaml", "--eval-only", "--resume=files.ckpt", "--set", f"data.test={name}", "--set",
+                                    "train.global_batch_size=1000", "--set", "output.directory=evaluated", code=code)
+        evaluated("train.h5", 0)
+        self.assertIn("error: other.h5: the mean of price is not that of files.ckpt/step_", evaluated("other.h5", 2))
+
     def test_what_is_wrong_is_named(self):
         import pyarrow as pa
         import pyarrow.parquet
