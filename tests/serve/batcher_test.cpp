@@ -48,6 +48,17 @@ class Batching : public ::testing::Test {
                   evaluated_.probabilities[static_cast<size_t>(first + i)], 1e-6);
     }
   }
+  /// Clients that ask at the same time.
+  void expect_all_predicted(Batcher& batcher, int64_t count) {
+    std::vector<std::thread> clients;
+    for (int64_t client = 0; client < count; ++client) {
+      clients.emplace_back([&, client] {
+        for (int64_t i = 0; i < 50; ++i)
+          expect_predicted(batcher, client + i % 7, 1 + (client + i) % 5);
+      });
+    }
+    for (std::thread& client : clients) client.join();
+  }
   bool counted(const std::string& line) const {
     return counters_.text({}).find("\ndlrm_infer_" + line + "\n") != std::string::npos;
   }
@@ -60,14 +71,7 @@ class Batching : public ::testing::Test {
 
 TEST_F(Batching, EachRequestGetsItsOwnProbabilities) {
   Batcher batcher(model_, 8, microseconds(200), counters_);
-  std::vector<std::thread> clients;
-  for (int64_t client = 0; client < 6; ++client) {
-    clients.emplace_back([&, client] {
-      for (int64_t i = 0; i < 50; ++i)
-        expect_predicted(batcher, client + i % 7, 1 + (client + i) % 5);
-    });
-  }
-  for (std::thread& client : clients) client.join();
+  expect_all_predicted(batcher, 6);
   EXPECT_TRUE(batcher.predict({}).empty());
 }
 
@@ -80,14 +84,7 @@ TEST_F(Batching, BatchesPredictedAtTheSameTimeGiveEachRequestItsOwnProbabilities
   EXPECT_EQ(model->batches(), 3);
   EXPECT_EQ(model->table_bytes(), model_->table_bytes());
   Batcher batcher(model, 2, microseconds(0), counters_);
-  std::vector<std::thread> clients;
-  for (int64_t client = 0; client < 8; ++client) {
-    clients.emplace_back([&, client] {
-      for (int64_t i = 0; i < 50; ++i)
-        expect_predicted(batcher, client + i % 7, 1 + (client + i) % 5);
-    });
-  }
-  for (std::thread& client : clients) client.join();
+  expect_all_predicted(batcher, 8);
 }
 
 /// While a long batch is computed, another thread answers what arrives.
@@ -97,15 +94,15 @@ TEST_F(Batching, ARequestDoesNotWaitForABatchThatAnotherThreadAnswers) {
   Batcher batcher(std::make_shared<TrainedModel>(folder_of(folder_.path()), options), 1,
                   microseconds(0), counters_);
   std::promise<void> second;
-  std::promise<void> first;
+  std::promise<bool> first;
   batcher.predict(batcher.model(), part(evaluated_.samples, 0, 1),
                   [&](const std::vector<float>&, const std::exception_ptr&) {
-                    second.get_future().wait();
-                    first.set_value();
+                    const auto answered = second.get_future().wait_for(seconds(60));
+                    first.set_value(answered == std::future_status::ready);
                   });
   expect_predicted(batcher, 1, 1);
   second.set_value();
-  first.get_future().wait();
+  EXPECT_TRUE(first.get_future().get());
 }
 
 TEST_F(Batching, AFullBatchDoesNotWait) {
