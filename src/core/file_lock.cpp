@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ std::string lock_name(const std::string& target) {
   std::error_code ignored;
   const fs::path path = fs::absolute(target, ignored);
   const fs::path folder = fs::canonical(path.parent_path(), ignored);
-  const std::string name = "." + path.filename().string().substr(0, kMostName) + ".lock";
+  const std::string name = fmt::format(".{}.lock", path.filename().string().substr(0, kMostName));
   return (folder.empty() ? path.parent_path() / name : folder / name).string();
 }
 

@@ -1,5 +1,7 @@
 #include "dlrm/data/record_source.h"
 
+#include <cmath>
+
 #include "dlrm/core/error.h"
 
 #include "linear_source.h"
@@ -20,7 +22,11 @@ RecordInputs inputs_for(const RunConfig& config, const FilePreprocessing& prepro
 std::string csv_text(const Field& field) {
   const Value value = field.listed || field.values.empty() ? Value{} : field.values[0];
   const bool is_text = value.kind == Value::Kind::kText;
-  if (value.kind == Value::Kind::kMissing && !field.listed) return {};
+  const bool is_number = value.kind == Value::Kind::kNumber;
+  const bool is_missing =
+      value.kind == Value::Kind::kMissing || (is_number && std::isnan(value.number));
+  if (is_missing && !field.listed) return {};
+  if (is_number && std::isinf(value.number)) return value.number > 0 ? "inf" : "-inf";
   const std::string text = is_text ? std::string(value.text) : json_text(field);
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";

@@ -1,6 +1,7 @@
 #include "dlrm/encode/json_records.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -253,6 +254,9 @@ std::string json_text(const Field& field) {
       case Value::Kind::kInteger:
         return std::to_string(value.integer);
       case Value::Kind::kNumber:
+        if (std::isnan(value.number)) return "null";
+        // JSON has no infinity.
+        if (std::isinf(value.number)) return value.number > 0 ? R"("inf")" : R"("-inf")";
         return value.single ? fmt::format("{}", static_cast<float>(value.number))
                             : fmt::format("{}", value.number);
       case Value::Kind::kText:

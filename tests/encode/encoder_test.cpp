@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,6 +44,8 @@ std::string plain() {
 }
 
 Encoder encoder() { return Encoder(parse_preprocessing(gzip_bytes(plain()), "x.h5")); }
+
+Value number(double number) { return {Value::Kind::kNumber, 0, number, {}}; }
 
 /// A record of one field.
 class OneField : public testing::Test {
@@ -250,6 +253,16 @@ TEST(Records, ABodyHasRecordsAndWhatTheyShare) {
         "{\"records\": [{\"user\": 1e999}]}", "{\"records\": [{\"user\": \"\xff\"}]}"}) {
     EXPECT_NE(usage_error_of([&] { read_records(wrong, columns, 9); }), "") << wrong;
   }
+}
+
+TEST(Records, AKeyIsJsonWhateverItsValue) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<Value> values{number(1.5),  number(NAN), number(inf),
+                                  number(-inf), {},          {Value::Kind::kText, 0, 0, "a\"b"}};
+  EXPECT_EQ(json_text({.listed = true, .values = values}),
+            R"([1.5, null, "inf", "-inf", null, "a\"b"])");
+  EXPECT_EQ(json_text({.values = View<const Value>(values).subspan(2, 1)}), R"("inf")");
+  EXPECT_EQ(json_text({.values = View<const Value>(values).subspan(1, 1)}), "null");
 }
 
 }  // namespace

@@ -83,7 +83,8 @@ struct SharedRecords {
 /// there are more records than `most`. Fields that are no column are left out.
 SharedRecords read_records(std::string_view json, const Columns& columns, int64_t most);
 
-/// What a record has in a column, as JSON; null if it is missing.
+/// What a record has in a column, as JSON: null if it is missing or NaN, the text "inf" or "-inf"
+/// if it is infinite.
 std::string json_text(const Field& field);
 
 /// Appends the record that an object of JSON is.
