@@ -97,8 +97,8 @@ std::string what_would_fit(const RunConfig& config, const Plan& plan, const Plan
     return fmt::format("sharding.strategy: auto on {} rank{}", plan.world, plural(plan.world));
   }
   const double budget = device_budget(config, options);
-  const double per_rank =
-      dense_bytes(config) + input_bytes(config, 1) + activation_bytes(config, 1);
+  const RankMemory least = common_memory(config, 1);
+  const double per_rank = least.dense + least.input + least.activations;
   if (budget > 0 && per_rank > budget) {
     return fmt::format("no number of ranks: the dense part alone needs {} GiB a rank",
                        gib_text(per_rank));

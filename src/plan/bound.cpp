@@ -43,11 +43,11 @@ double heaviest_rank(const RunConfig& config, const Plan& plan, const CostModel&
 LeastMemory least_memory(const RunConfig& config, int world) {
   const int64_t batch = config.train.global_batch_size, local = batch / world;
   LeastMemory least;
-  least.common = least_common_memory(config, local).total();
+  least.common = common_memory(config, local).total();
   // Without padding, which depends on the cut. Row-wise state is at least a float of each row.
   const OptimizerTraits& traits = traits_of(config.train.sparse_optimizer.type);
   const double states = traits.state_count();
-  const ModelTypes types = model_types(config);
+  const TableMemory memory(config, world);
   for (const TableConfig& table : config.model.tables) {
     if (config.memory.tier_of(table.name) == MemoryTier::kCached) continue;
     const auto rows = real(table.rows), dim = real(table.dim);
@@ -55,13 +55,12 @@ LeastMemory least_memory(const RunConfig& config, int world) {
         rows * (dim * real(size_of(table.dtype)) + 4.0 * states * (traits.rowwise() ? 1.0 : dim));
     // Vectors of an odd width may be longer.
     const Shard whole{0, {0, table.rows}, {0, table.dim / 2 * 2}};
-    const double vectors =
-        world > 1 ? owner_exchange_bytes(config, table, whole, world, types.gradient) +
-                        world * message_bytes(config, table, whole, local, types.gradient)
-                  : 0;
-    const double copies = world * (held + replicated_gradient_bytes(config, table, world));
-    least.tables += std::min(held + vectors, copies) +
-                    routed_bytes(config, table, table.rows, batch, world, types.key_bytes);
+    const double vectors = world > 1 ? memory.owned_vectors(table, whole) +
+                                           world * memory.received_vectors(table, whole, local)
+                                     : 0;
+    const double copies = world * (held + memory.replicated_gradients(table));
+    least.tables +=
+        std::min(held + vectors, copies) + memory.routed(table, table.rows, batch, world);
   }
   return least;
 }

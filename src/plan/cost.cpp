@@ -56,7 +56,7 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
       speed_(speed_of(config)),
       seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
       alpha_(skew_of_ids(config)),
-      types_(model_types(config)),
+      memory_(config, world),
       held_(cached_shares(config)),
       known_parts_(std::max<size_t>(8192, 4 * config.model.tables.size())) {}
 
@@ -76,9 +76,7 @@ double CostModel::bytes(const TableConfig& table, int64_t rows, int64_t width) c
     const Range columns{0, largest_part(width, known.cut.columns)};
     const MemoryTier tier = cached ? MemoryTier::kCached : MemoryTier::kDevice;
     const bool exchanges = world_ > 1 || own_rows.size() < table.rows;
-    known.bytes =
-        shard_memory(config_, table, {0, own_rows, columns, 0, tier}, world_, exchanges, types_)
-            .total();
+    known.bytes = memory_.shard(table, {0, own_rows, columns, 0, tier}, exchanges).total();
     if (cached) {
       known.bytes +=
           cached_shard_bytes(config_, table, own_rows.size(), columns.size(), held->second);

@@ -103,7 +103,7 @@ class CostModel {
   MachineSpeed speed_;
   double seconds_per_exchanged_byte_;
   double alpha_;
-  ModelTypes types_;
+  TableMemory memory_;
 
   /// The part of each cached table that is in memory. Empty if none is cached.
   std::map<std::string, double> held_;

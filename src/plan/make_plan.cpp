@@ -56,12 +56,10 @@ void choose_replicas(const RunConfig& config, const CostModel& cost, double plac
   const std::vector<Division> cheapest =
       divisions.cheapest(divisions.least_heaviest(placed) * 1.01);
   std::vector<std::pair<double, size_t>> candidates;
-  const ModelTypes types = model_types(config);
+  const TableMemory memory(config, cost.world());
   for (size_t i = 0; i < open.size(); ++i) {
     if (!cheapest[i].replicated) continue;
-    candidates.emplace_back(
-        replica_memory(config, config.model.tables[open[i]], cost.world(), false, types).total(),
-        open[i]);
+    candidates.emplace_back(memory.replica(config.model.tables[open[i]]).total(), open[i]);
   }
   std::sort(candidates.begin(), candidates.end());
   for (const auto& [bytes, t] : candidates) {
@@ -85,11 +83,9 @@ bool has_fixed_cut(Strategy strategy) {
 /// fits, and the plan is made as if memory were unknown.
 double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
   if (whole_memory(options) <= 0) return 0;
-  double room = whole_memory(options) - common_bytes(config, plan.world);
-  const ModelTypes types = model_types(config);
-  for (const int t : plan.data_parallel) {
-    room -= replica_memory(config, table_of(config, t), plan.world, false, types).total();
-  }
+  const TableMemory memory(config, plan.world);
+  double room = whole_memory(options) - memory.common();
+  for (const int t : plan.data_parallel) room -= memory.replica(table_of(config, t)).total();
   return std::max(room, 0.0);
 }
 
@@ -160,8 +156,9 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     if (strategies[t] == Strategy::kAuto) open.push_back({table, MayBe::kCut});
     if (strategies[t] == Strategy::kTable) open.push_back({table, MayBe::kWhole});
   }
-  const std::vector<Shard> placed = place(config, cost, loads, open, common_bytes(config, world),
-                                          shard_room(config, plan, options));
+  const std::vector<Shard> placed =
+      place(config, cost, loads, open, TableMemory(config, world).common(),
+            shard_room(config, plan, options));
   for (const Shard& shard : parts_in_nodes(config, cost, placed)) plan.shards.push_back(shard);
   if (unit > 1) plan.ranks_per_node = unit;
   sort_plan(plan);

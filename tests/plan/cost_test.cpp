@@ -105,7 +105,7 @@ TEST(CostModel, TheMemoryOfACachedShardIsNearlyThatOfItsRank) {
       config.memory.cached.middle = middle;
       const TableConfig& t = config.model.tables[0];
       const double needed = rank_memory(config, make_plan(config, 1))[0].cache +
-                            routed_bytes(config, t, t.rows, 64, 1, 4);
+                            TableMemory(config, 1).routed(t, t.rows, 64, 1);
       const double counted = CostModel(config, 1, {}).bytes(t, t.rows, 16);
       EXPECT_LT(counted, needed) << backing << middle;
       EXPECT_GT(counted, 0.6 * needed) << backing << middle;
