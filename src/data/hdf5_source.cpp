@@ -1,108 +1,37 @@
 #include "hdf5_source.h"
 
 #include <algorithm>
-#include <cstdint>
-
-#include <sys/mman.h>
-#include <unistd.h>
+#include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "dlrm/core/error.h"
-#include "dlrm/core/nearest.h"
 
-#include "shown_paths.h"
+#include "column_access.h"
 
 namespace dlrm {
+namespace {
 
-Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& options)
-    : dataset_(options.paths),
-      options_(options),
-      plan_{dataset_.samples(), options.batch_size},
-      order_(dataset_.samples(), options.shuffle, options.seed),
-      verifier_(make_verifier(model)),
-      tasks_(model.task_names()),
-      dense_width_(model.dense_features) {
-  if (dataset_.samples() == 0)
-    throw usage_error("{}: holds no samples", shown_paths(options_.paths));
-  const DatasetFile& first = *dataset_.files().front();
-  if (first.dense_width() != model.dense_features) {
-    throw usage_error("{}: /dense has {} numbers a sample, model.dense_features is {}",
-                      first.path(), first.dense_width(), model.dense_features);
+/// True if any of `count` floats is NaN or infinite. Adding one to the exponent carries into the
+/// sign bit if all its bits are set.
+bool any_non_finite(const float* values, size_t count) {
+  uint32_t carried = 0;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, values + i, 4);
+    carried |= (bits & 0x7fffffffu) + 0x00800000u;
   }
-  if (first.num_labels() != model.num_labels()) {
-    throw usage_error("{}: /label has {} label{} a sample, and the model {}: needs model.tasks{}",
-                      first.path(), first.num_labels(), first.num_labels() == 1 ? "" : "s",
-                      model.num_labels(),
-                      first.num_labels() == 1 ? " to be left out" : " with a task for each");
-  }
-  for (const auto& file : dataset_.files()) {
-    labels_.push_back(file->labels());
-    weights_.push_back(file->weights());
-    dense_.push_back(file->dense());
-  }
-  for (const TableConfig& table : model.tables) {
-    for (const FeatureConfig& feature : table.features) add_column(table, feature);
-  }
-  std::vector<std::string> features;
-  for (const Column& column : columns_) features.push_back(column.name);
-  preprocessing_ = dataset_.preprocessing(features);
+  return (carried & 0x80000000u) != 0;
 }
 
-/// Verifies what the config uses. Features that files lack are reported later.
-BlockVerifier Hdf5Source::make_verifier(const ModelConfig& model) const {
-  std::vector<std::vector<size_t>> features(dataset_.files().size());
-  for (size_t f = 0; f < features.size(); ++f) {
-    const DatasetFile& file = *dataset_.files()[f];
-    for (const TableConfig& table : model.tables) {
-      for (const FeatureConfig& feature : table.features) {
-        const MappedFeature* found = file.find(feature.name);
-        if (found) features[f].push_back(static_cast<size_t>(found - file.features().data()));
-      }
-    }
-  }
-  return {dataset_, std::move(features)};
+/// With several labels, NaN is one that is missing.
+bool is_label(float value, bool may_be_missing) {
+  return (value >= 0.0f && value <= 1.0f) || (may_be_missing && std::isnan(value));
 }
 
-void Hdf5Source::add_column(const TableConfig& table, const FeatureConfig& feature) {
-  Column column;
-  column.name = feature.name;
-  for (const auto& file : dataset_.files()) {
-    const MappedFeature* found = file->find(feature.name);
-    if (!found) {
-      throw usage_error("{}: there is no feature {} (of table {}); {}", file->path(), feature.name,
-                        table.name, hint_for(feature.name, names_in_file()));
-    }
-    if (found->rows > table.rows) {
-      throw usage_error("{}: feature {} has {} rows, table {} of the config only {}", file->path(),
-                        feature.name, found->rows, table.name, table.rows);
-    }
-    if (found->hotness != 0 && found->hotness != feature.hotness) {
-      throw usage_error("{}: feature {} has hotness {}, the config says {}", file->path(),
-                        feature.name, found->hotness, feature.hotness);
-    }
-    if (feature.weights) {
-      if (!found->weighted) {
-        throw usage_error(
-            "{}: feature {} has no weights (/sparse/{}/weights), the config asks for "
-            "them",
-            file->path(), feature.name, feature.name);
-      }
-      column.weights.push_back(found->weights);
-    }
-    column.hotness = found->hotness;
-    column.type = found->type;
-    column.ids.push_back(found->ids);
-    column.offsets.push_back(found->offsets);
-    column.counts.push_back(found->count);
-  }
-  column.rows = dataset_.rows(feature.name);
-  columns_.push_back(std::move(column));
-}
+bool is_weight(float value) { return value >= 0 && value <= std::numeric_limits<float>::max(); }
 
-std::vector<std::string> Hdf5Source::names_in_file() const {
-  std::vector<std::string> names;
-  for (const MappedFeature& f : dataset_.files().front()->features()) names.push_back(f.name);
-  return names;
-}
+}  // namespace
 
 void Hdf5Source::load(int64_t t, Batch& batch) const {
   const Range samples = plan_.start_batch(t, options_.rank, options_.world, batch);
@@ -156,59 +85,234 @@ void Hdf5Source::find_places(const Batch& batch, Range positions, Scratch& scrat
   }
 }
 
-std::string Hdf5Source::describe() const {
-  const size_t files = dataset_.files().size();
-  return fmt::format("{}: {} samples{}", shown_paths(options_.paths), dataset_.samples(),
-                     files > 1 ? fmt::format(" in {} files", files) : "");
+std::string Hdf5Source::record(const Place& place) const {
+  return fmt::format("{}: record {} (counted from 0)",
+                     dataset_.files()[static_cast<size_t>(place.file)]->path(), place.sample);
 }
 
-void Hdf5Source::will_need(int64_t t) const {
-  const int64_t epoch = plan_.epoch_of(t);
-  const int64_t windows = order_.windows(epoch);
-  const int64_t now = epoch * windows + order_.window_of(epoch, plan_.samples_of(t).begin);
-  for (const int64_t window : {now, now + 1}) {
-    {
-      // Workers that are in two windows must not request them again and again.
-      const std::lock_guard lock(mutex_);
-      if (!advised_.add(window)) continue;
-    }
-    advise(window / windows, window % windows);
+void Hdf5Source::gather_labels(const std::vector<Place>& places, Batch& batch) const {
+  batch.labels.resize(places.size() * std::max<size_t>(tasks_.size(), 1));
+  if (dataset_.files().front()->label_type() == LabelType::kUint8) {
+    gather_labels_as<uint8_t>(places, batch);
+  } else {
+    gather_labels_as<float>(places, batch);
   }
 }
 
-void Hdf5Source::advise(int64_t epoch, int64_t window) const {
-  order_.prepare(epoch, window);
-  for (const Range& samples : order_.ranges_of(epoch, window)) advise_samples(samples);
+template <class Label>
+void Hdf5Source::gather_labels_as(const std::vector<Place>& places, Batch& batch) const {
+  const size_t b = places.size(), several = tasks_.size(), count = std::max<size_t>(several, 1);
+  const int64_t stride = static_cast<int64_t>(count * sizeof(Label));
+  bool bad = false;
+  for (size_t i = 0; i < b; ++i) {
+    if (i + kAhead < b) {
+      const Place& later = places[i + kAhead];
+      request(labels_[static_cast<size_t>(later.file)] + later.sample * stride, stride);
+    }
+    const std::byte* const labels =
+        labels_[static_cast<size_t>(places[i].file)] + places[i].sample * stride;
+    for (size_t l = 0; l < count; ++l) {
+      const auto label = static_cast<float>(element<Label>(labels, static_cast<int64_t>(l)));
+      batch.labels[l * b + i] = label;
+      bad |= !is_label(label, several > 0);
+    }
+  }
+  if (bad) report_label(places, batch);
 }
 
-void Hdf5Source::advise_samples(Range samples) const {
-  static const int64_t page = sysconf(_SC_PAGESIZE);
-  const auto advise = [](const std::byte* column, int64_t begin, int64_t end) {
-    if (column == nullptr || begin >= end) return;
-    const auto address = reinterpret_cast<uintptr_t>(column + begin);
-    const uintptr_t aligned = address & ~static_cast<uintptr_t>(page - 1);
-    madvise(reinterpret_cast<void*>(aligned),
-            static_cast<size_t>(end - begin) + (address - aligned), MADV_WILLNEED);
+void Hdf5Source::report_label(const std::vector<Place>& places, const Batch& batch) const {
+  const size_t b = places.size();
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    const float label = batch.labels[i];
+    if (is_label(label, !tasks_.empty())) continue;
+    if (tasks_.empty()) {
+      throw usage_error("{}: label {}; labels are 0, 1 or between", record(places[i]), label);
+    }
+    throw usage_error("{}: label {} of task {}; labels are 0, 1 or between, or NaN if missing",
+                      record(places[i % b]), label, tasks_[i / b]);
+  }
+  DLRM_CHECK(false, "no bad label found again");
+  __builtin_unreachable();
+}
+
+void Hdf5Source::gather_weights(const std::vector<Place>& places, Batch& batch) const {
+  batch.weights.resize(places.size());
+  bool bad = false;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto weight =
+        element<float>(weights_[static_cast<size_t>(places[i].file)], places[i].sample);
+    batch.weights[i] = weight;
+    bad |= !is_weight(weight);
+  }
+  if (!bad) return;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (is_weight(batch.weights[i])) continue;
+    throw usage_error("{}: weight {}; a weight is a finite number of at least 0", record(places[i]),
+                      batch.weights[i]);
+  }
+}
+
+void Hdf5Source::gather_dense(const std::vector<Place>& places, Batch& batch) const {
+  const auto n = static_cast<size_t>(dense_width_);
+  batch.dense.resize(places.size() * n);
+  if (n == 0) return;
+  float* out = batch.dense.data();
+  const int64_t stride = dense_width_ * 4;
+  const auto row_of = [&](const Place& place) {
+    return dense_[static_cast<size_t>(place.file)] + place.sample * stride;
   };
-  const std::vector<int64_t>& starts = dataset_.starts();
-  for (size_t f = 0; f + 1 < starts.size(); ++f) {
-    const int64_t begin = std::max(samples.begin, starts[f]) - starts[f];
-    const int64_t end = std::min(samples.end, starts[f + 1]) - starts[f];
-    if (begin >= end) continue;
-    const int64_t label_bytes = dataset_.files()[f]->label_bytes();
-    advise(labels_[f], begin * label_bytes, end * label_bytes);
-    advise(weights_[f], begin * 4, end * 4);
-    advise(dense_[f], begin * dense_width_ * 4, end * dense_width_ * 4);
-    for (const Column& column : columns_) {
-      const int64_t width = bytes_of(column.type) * column.hotness;
-      advise(column.ids[f], begin * width, end * width);
-      if (!column.weights.empty()) {
-        advise(column.weights[f], begin * 4 * column.hotness, end * 4 * column.hotness);
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (i + kAhead < places.size()) request(row_of(places[i + kAhead]), stride);
+    std::memcpy(out + i * n, row_of(places[i]), n * 4);
+  }
+  if (!any_non_finite(out, batch.dense.size())) return;
+  for (size_t i = 0; i < batch.dense.size(); ++i) {
+    if (!any_non_finite(out + i, 1)) continue;
+    throw usage_error("{}, column {} of /dense: {} is not a finite number", record(places[i / n]),
+                      i % n, out[i]);
+  }
+}
+
+void Hdf5Source::gather_offsets(const std::vector<Place>& places, Batch& batch) const {
+  batch.offsets.resize(columns_.size() * places.size() + 1);
+  int64_t* out = batch.offsets.data();
+  int64_t next = 0;
+  *out++ = 0;
+  for (const Column& column : columns_) {
+    if (column.hotness > 0) {
+      for (size_t i = 0; i < places.size(); ++i) *out++ = next += column.hotness;
+      continue;
+    }
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (i + kAhead < places.size()) {
+        const Place& later = places[i + kAhead];
+        request(column.offsets[static_cast<size_t>(later.file)] + later.sample * 8, 16);
       }
-      // Leaves the ids of bags with offsets to the kernel's readahead.
-      advise(column.offsets[f], begin * 8, (end + 1) * 8);
+      const Place& place = places[i];
+      const auto file = static_cast<size_t>(place.file);
+      const auto begin = element<int64_t>(column.offsets[file], place.sample);
+      const auto end = element<int64_t>(column.offsets[file], place.sample + 1);
+      if (begin < 0 || end < begin || end > column.counts[file]) report_bags(column, place);
+      *out++ = next += end - begin;
     }
   }
+}
+
+/// Gathers the weights of ids if a feature has some. They are finite.
+void Hdf5Source::gather_id_weights(const std::vector<Place>& places, Batch& batch) const {
+  const bool any =
+      std::ranges::any_of(columns_, [](const Column& c) { return !c.weights.empty(); });
+  batch.id_weights.assign(any ? static_cast<size_t>(batch.offsets.back()) : 0, 1.0f);
+  for (size_t f = 0; f < columns_.size(); ++f) {
+    const Column& column = columns_[f];
+    if (column.weights.empty()) continue;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Place& place = places[i];
+      const auto file = static_cast<size_t>(place.file);
+      const int64_t* ends = batch.offsets.data() + f * places.size() + i;
+      const int64_t first = column.hotness > 0
+                                ? place.sample * column.hotness
+                                : element<int64_t>(column.offsets[file], place.sample);
+      const auto count = static_cast<size_t>(ends[1] - ends[0]);
+      if (count == 0) continue;
+      float* const out = batch.id_weights.data() + ends[0];
+      std::memcpy(out, column.weights[file] + first * 4, count * 4);
+      if (!any_non_finite(out, count)) continue;
+      const float* const bad =
+          std::find_if(out, out + count, [](const float& w) { return any_non_finite(&w, 1); });
+      throw usage_error("{}, feature {}: weight {} of an id is not a finite number", record(place),
+                        column.name, *bad);
+    }
+  }
+}
+
+void Hdf5Source::gather_ids(const std::vector<Place>& places, Batch& batch) const {
+  batch.ids.resize(static_cast<size_t>(batch.offsets.back()));
+  bool bad = false;
+  for (size_t f = 0; f < columns_.size(); ++f) {
+    const Column& column = columns_[f];
+    bad |= column.type == IdType::kInt32 ? gather_feature<int32_t>(column, places, f, batch)
+                                         : gather_feature<int64_t>(column, places, f, batch);
+  }
+  if (!bad) return;
+  if (options_.invalid_id == InvalidId::kError) report_invalid(places, batch);
+  drop_invalid(batch);
+}
+
+template <class Id>
+bool Hdf5Source::gather_feature(const Column& column, const std::vector<Place>& places,
+                                size_t feature, Batch& batch) const {
+  const size_t b = places.size();
+  const int64_t* offsets = batch.offsets.data() + feature * b;
+  const auto limit = static_cast<uint64_t>(column.rows);
+  int64_t* out = batch.ids.data() + offsets[0];
+  bool bad = false;
+  // The first id of a sample. It may be unaligned.
+  const auto ids_of = [&](const Place& place) {
+    const auto file = static_cast<size_t>(place.file);
+    const int64_t begin = column.hotness > 0 ? place.sample * column.hotness
+                                             : element<int64_t>(column.offsets[file], place.sample);
+    return column.ids[file] + begin * static_cast<int64_t>(sizeof(Id));
+  };
+  for (size_t i = 0; i < b; ++i) {
+    if (i + kAhead < b) {
+      const int64_t later = offsets[i + kAhead + 1] - offsets[i + kAhead];
+      request(ids_of(places[i + kAhead]), later * static_cast<int64_t>(sizeof(Id)));
+    }
+    const std::byte* ids = ids_of(places[i]);
+    const int64_t count = offsets[i + 1] - offsets[i];
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t id = element<Id>(ids, k);
+      *out++ = id;
+      bad |= static_cast<uint64_t>(id) >= limit;  // also finds negative ids
+    }
+  }
+  return bad;
+}
+
+void Hdf5Source::drop_invalid(Batch& batch) const {
+  const auto b = static_cast<size_t>(batch.size());
+  int64_t kept = 0;
+  int64_t from = 0;
+  for (size_t bag = 0; bag < columns_.size() * b; ++bag) {
+    const auto limit = static_cast<uint64_t>(columns_[bag / b].rows);
+    const int64_t to = batch.offsets[bag + 1];
+    for (; from < to; ++from) {
+      const int64_t id = batch.ids[static_cast<size_t>(from)];
+      if (static_cast<uint64_t>(id) >= limit) continue;
+      if (!batch.id_weights.empty()) {
+        batch.id_weights[static_cast<size_t>(kept)] = batch.id_weights[static_cast<size_t>(from)];
+      }
+      batch.ids[static_cast<size_t>(kept++)] = id;
+    }
+    batch.offsets[bag + 1] = kept;
+  }
+  batch.dropped = from - kept;
+  batch.ids.resize(static_cast<size_t>(kept));
+  if (!batch.id_weights.empty()) batch.id_weights.resize(static_cast<size_t>(kept));
+}
+
+void Hdf5Source::report_invalid(const std::vector<Place>& places, const Batch& batch) const {
+  for (size_t bag = 0; bag < columns_.size() * places.size(); ++bag) {
+    const Column& column = columns_[bag / places.size()];
+    for (int64_t k = batch.offsets[bag]; k < batch.offsets[bag + 1]; ++k) {
+      const int64_t id = batch.ids[static_cast<size_t>(k)];
+      if (id >= 0 && id < column.rows) continue;
+      throw usage_error(
+          "{}, feature {}: id {} is not in [0, {}) (data.invalid_id: drop leaves such ids out)",
+          record(places[bag % places.size()]), column.name, id, column.rows);
+    }
+  }
+  DLRM_CHECK(false, "no invalid id found again");
+  __builtin_unreachable();
+}
+
+void Hdf5Source::report_bags(const Column& column, const Place& place) const {
+  const auto file = static_cast<size_t>(place.file);
+  throw usage_error("{}, feature {}: offsets {} to {}; they must rise and stay within {} ids",
+                    record(place), column.name,
+                    element<int64_t>(column.offsets[file], place.sample),
+                    element<int64_t>(column.offsets[file], place.sample + 1), column.counts[file]);
 }
 
 }  // namespace dlrm

@@ -3,6 +3,51 @@
 #include <map>
 
 namespace dlrm {
+namespace {
+
+class LocalPooling final : public BagPooling {
+ public:
+  explicit LocalPooling(const EmbeddingLayout& layout) : layout_(layout) {}
+
+  void begin(const RoutedBatch&) override {}
+  Piece pooled(const RoutedBatch& batch, size_t block, size_t, const Matrix& e) override {
+    const PooledBlock& place = layout_.owners[0].blocks[block];
+    return {e.columns(place.e_column, place.width),
+            batch.requester.scales[static_cast<size_t>(place.feature)]};
+  }
+  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece, const Matrix& de) override {
+    return pooled(batch, block, piece, de);
+  }
+  void start_return(const RoutedBatch&, int, Ops&, Stream&) override {}
+  void finish_return(const RoutedBatch&, const Matrix&) override {}
+  void start_backward(const RoutedBatch&, const Matrix&) override {}
+  void finish_backward(const RoutedBatch&) override {}
+  void poll() override {}
+  int64_t pooled_bytes() const override { return 0; }
+  int64_t gradient_bytes() const override { return 0; }
+
+ private:
+  const EmbeddingLayout& layout_;
+};
+
+/// Appends the groups that a lookup pools from `shard`.
+void add_lookups(const OwnedShard& shard, const EmbeddingLayout& layout, const OwnerLayout& mine,
+                 const RoutedBatch& batch, BagPooling& pooling, const Matrix& e, Lookups& lookups) {
+  for_pieces(shard, mine, batch, [&](size_t block, size_t piece) {
+    const IdGroup& ids = batch.owner.pieces[piece];
+    const BagPooling::Piece place = pooling.pooled(batch, block, piece, e);
+    BagGroup lookup = bags_of(ids, shard.store->table());
+    lookup.scale = place.scale;
+    lookup.pooled = place.pooled;
+    lookups.of(layout.features[static_cast<size_t>(mine.blocks[block].feature)]).push_back(lookup);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<BagPooling> make_local_pooling(const EmbeddingLayout& layout) {
+  return std::make_unique<LocalPooling>(layout);
+}
 
 BagLookup::BagLookup(Context& context, const LocalTables& tables, BagPooling& pooling)
     : tables_(tables), pooling_(pooling), e_(context.device, 0, "embedding vectors") {}

@@ -23,6 +23,39 @@ Plan checked(Plan plan, const EmbeddingOptions& options, const Communicator& com
   return plan;
 }
 
+/// This rank's shards, in the order of its OwnerLayout. `placement` has the caches of its cached
+/// slices.
+std::vector<OwnedShard> make_owned_shards(RowTools& tools, const EmbeddingOptions& options,
+                                          const EmbeddingLayout& layout, RowPlacement* placement) {
+  const OwnerLayout& mine = layout.owner(tools.context.comm.rank());
+  std::vector<OwnedShard> shards;
+  for (size_t s = 0; s < mine.slices.size(); ++s) {
+    const Slice& slice = mine.slices[s];
+    for (size_t c = 0; c < slice.columns.size(); ++c) {
+      OwnedShard shard;
+      shard.table = slice.table;
+      shard.slice = static_cast<int>(s);
+      shard.rows = slice.rows;
+      shard.columns = slice.columns[c];
+      const TableConfig& table = options.tables[static_cast<size_t>(slice.table)];
+      shard.columns_cut = shard.columns.size() != table.dim;
+      shard.features = layout.features_of(slice.table);
+      shard.first_block =
+          static_cast<size_t>(slice.first_block) + c * static_cast<size_t>(shard.features);
+      if (slice.cache >= 0) {
+        shard.store =
+            placement->cache(slice.cache).rows_of(c, [placement] { placement->settle(); });
+      } else {
+        shard.store = make_resident_rows(
+            tools, slice.kinds[c],
+            RowShape(table, options.optimizer, options.seed, shard.rows, shard.columns));
+      }
+      shards.push_back(std::move(shard));
+    }
+  }
+  return shards;
+}
+
 }  // namespace
 
 LocalTables::LocalTables(Context& context, Ops& ops, EmbeddingOptions options, Plan plan)

@@ -27,11 +27,6 @@ struct OwnedShard {
   std::unique_ptr<RowStore> store;
 };
 
-/// This rank's shards, in the order of its OwnerLayout. `placement` has the caches of its cached
-/// slices.
-std::vector<OwnedShard> make_owned_shards(RowTools& tools, const EmbeddingOptions& options,
-                                          const EmbeddingLayout& layout, RowPlacement* placement);
-
 /// Calls body(block, piece) for each piece of each feature of `shard`, in feature order.
 template <class Body>
 void for_pieces(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
@@ -43,14 +38,5 @@ void for_pieces(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBa
     for (size_t piece = batch.owner.first_piece[group]; piece < end; ++piece) body(block, piece);
   }
 }
-
-/// Appends the groups that a lookup pools from `shard`.
-void add_lookups(const OwnedShard& shard, const EmbeddingLayout& layout, const OwnerLayout& mine,
-                 const RoutedBatch& batch, BagPooling& pooling, const Matrix& e, Lookups& lookups);
-
-/// Appends the gradients of a shard's features, in feature order. Each feature has one entry per
-/// piece.
-void list_gradients(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
-                    BagPooling& pooling, const Matrix& de, std::vector<BagGradient>& gradients);
 
 }  // namespace dlrm

@@ -114,14 +114,12 @@ void RowUpdates::separate_ids(const RoutedBatch& batch, Ops& ops) {
 
 void RowUpdates::add_gradients(const OwnedShard& shard, const RoutedBatch& batch,
                                const Matrix& de) {
-  size_t next = gradients_.size();
-  list_gradients(shard, tables_.mine(), batch, pooling_, de, gradients_);
-  if (!max_) return;
   for_pieces(shard, tables_.mine(), batch, [&](size_t block, size_t piece) {
-    BagGradient& gradient = gradients_[next++];
-    if (!pools_max(block)) return;
-    gradient =
-        max_->gradients(shard.store->table(), batch.owner.pieces[piece], gradient.pooled, ops_);
+    const BagPooling::Piece place = pooling_.gradient(batch, block, piece, de);
+    gradients_.push_back({place.pooled, place.scale});
+    if (!max_ || !pools_max(block)) return;
+    gradients_.back() =
+        max_->gradients(shard.store->table(), batch.owner.pieces[piece], place.pooled, ops_);
   });
 }
 
