@@ -68,9 +68,7 @@ double scan_bytes(const RunConfig& config, const Plan& plan) {
   constexpr double kRowBytes = 8 + 1.0 / 8, kSlotBytes = 8;
   double maps = 0;
   for (int rank = 0; rank < plan.world; ++rank) {
-    const std::vector<CachedRows> cached =
-        cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
-                    config.train.global_batch_size, plan, rank);
+    const std::vector<CachedRows> cached = cached_rows(config, plan, rank);
     if (cached.empty()) continue;
     const std::vector<int64_t> slots =
         cache_slots(cached, fast_bytes(config.memory.cached, cached));
@@ -129,9 +127,7 @@ std::string feasibility_line(const RunConfig& config, const Plan& plan, const Sc
   }
   const double misses = misses_per_step(scan, busiest);
   int64_t record_bytes = 0, most = 0;
-  for (const CachedRows& rows :
-       cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
-                   config.train.global_batch_size, plan, busiest)) {
+  for (const CachedRows& rows : cached_rows(config, plan, busiest)) {
     if (rows.rows * rows.slot_bytes <= most) continue;
     most = rows.rows * rows.slot_bytes;
     record_bytes = rows.slot_bytes;

@@ -5,7 +5,6 @@
 
 #include "dlrm/core/error.h"
 
-#include "plan/simulate/predict.h"
 #include "plan/simulate/resources.h"
 #include "plan/simulate/step_work.h"
 
@@ -165,12 +164,12 @@ std::vector<OperationTime> time_operations(const RunConfig& given, const Plan& p
                                            const PlanOptions& options,
                                            View<const StepOperation> operations, bool exchanges) {
   const RunConfig config = with_known_device(given, options);
-  MachineSpeed speed = machine_speed(config);
+  const SimulatedMachine given_machine = simulated_machine(config, plan.world, options);
+  const SimulatedMachine machine = exchanges ? given_machine : given_machine.without_exchanges();
+  const MachineSpeed& speed = machine.speed;
   const StepWork work = step_work(config, plan, options);
-  if (!exchanges) speed = without_exchanges(speed);
   EventRun run;
-  const Resources resources(run, plan.world, speed, products_per_second(config, speed),
-                            node_share(config, plan.world, options, speed));
+  const Resources resources(run, plan.world, machine);
   const PartWork parts(work, speed);
   const Shares shares(operations);
   int steps = 0;

@@ -105,9 +105,10 @@ StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
   const double received = costs.model_input * inputs_of(config.model, plan);
   std::vector<int> ranks(work.ranks.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  return predict_step(config, plan.world, options, work, ranks, [&](RankTasks& tasks) {
-    return [step = UnfusedStep(work, tables, received, tasks)]() mutable { step.add_step(); };
-  });
+  return predict_step(
+      simulated_machine(config, plan.world, options), work, ranks, [&](RankTasks& tasks) {
+        return [step = UnfusedStep(work, tables, received, tasks)]() mutable { step.add_step(); };
+      });
 }
 
 }  // namespace dlrm::bench

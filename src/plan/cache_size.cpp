@@ -138,6 +138,11 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
   return cached;
 }
 
+std::vector<CachedRows> cached_rows(const RunConfig& config, const Plan& plan, int rank) {
+  return cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
+                     config.train.global_batch_size, plan, rank);
+}
+
 double fast_bytes(const CachedConfig& config, View<const CachedRows> cached) {
   const double all = bytes_of(cached);
   return std::min(size_in_bytes(config.fast, all), all);
@@ -259,9 +264,7 @@ int64_t moved_block_bytes(int64_t records, int64_t stride) {
 
 CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   const CachedConfig& of_tiers = config.memory.cached;
-  const std::vector<CachedRows> cached =
-      cached_rows(config.model.tables, config.train.sparse_optimizer.type, of_tiers,
-                  config.train.global_batch_size, plan, rank);
+  const std::vector<CachedRows> cached = cached_rows(config, plan, rank);
   if (cached.empty()) return {};
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(of_tiers, cached));
   const std::vector<bool> whole = whole_slices(of_tiers, cached);

@@ -44,9 +44,7 @@ double least_fast_bytes(const RunConfig& config, const Plan& plan) {
   double least = 0;
   for (int rank = 0; rank < plan.world; ++rank) {
     double bytes = 0;
-    for (const CachedRows& rows :
-         cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
-                     config.train.global_batch_size, plan, rank)) {
+    for (const CachedRows& rows : cached_rows(config, plan, rank)) {
       if (rows.own_bytes > 0) continue;
       const double slots =
           std::min(rows.lookups * (config.batches_ahead() + 1) + 1, real(rows.rows));

@@ -40,6 +40,7 @@ std::string key_of(const FastNeed& need, const std::vector<std::string>& table_n
 std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, OptimizerRule optimizer,
                                     const CachedConfig& config, int64_t global_batch,
                                     const Plan& plan, int rank);
+std::vector<CachedRows> cached_rows(const RunConfig& config, const Plan& plan, int rank);
 
 /// The bytes that memory.cached.fast means for these rows. A share is one of all their bytes. Rows
 /// with a size of their own are left out.

@@ -26,11 +26,6 @@ namespace {
 /// Fewer ids than this part of a table's are sorted faster than they are found among all.
 constexpr ptrdiff_t kFew = 16;
 
-std::vector<CachedRows> rows_of(const RunConfig& config, const Plan& plan, int rank) {
-  return cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
-                     config.train.global_batch_size, plan, rank);
-}
-
 }  // namespace
 
 BatchRows::BatchRows(const std::vector<TableConfig>& tables, View<const int64_t> ids,
@@ -73,7 +68,7 @@ int64_t BatchRows::of(int table, Range rows, std::vector<int64_t>& ids) const {
 
 CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank)
     : window_(config.memory.cached.policy == "lookahead" ? config.batches_ahead() + 1 : 1),
-      sizes_(rows_of(config, plan, rank)) {
+      sizes_(cached_rows(config, plan, rank)) {
   const CachedConfig& cached = config.memory.cached;
   const std::vector<int64_t> slots = cache_slots(sizes_, fast_bytes(cached, sizes_));
   const std::vector<bool> whole = whole_slices(cached, sizes_);

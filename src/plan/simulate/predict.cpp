@@ -1,10 +1,7 @@
 #include "predict.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
-
-#include "dlrm/core/error.h"
 
 #include "step_graph.h"
 #include "step_work.h"
@@ -126,52 +123,28 @@ std::vector<int> merge_equal(size_t unit, std::vector<RankWork>& ranks) {
 
 }  // namespace
 
-MachineSpeed without_exchanges(MachineSpeed speed) {
-  speed.local = speed.network = std::numeric_limits<double>::infinity();
-  speed.local_exchange = speed.network_exchange = 0;
-  return speed;
-}
-
-StepPrediction predict_step(const RunConfig& config, int world, const PlanOptions& options,
-                            const StepWork& work, const std::vector<int>& ranks,
+StepPrediction predict_step(const SimulatedMachine& machine, const StepWork& work,
+                            const std::vector<int>& ranks,
                             const std::function<AddStep(RankTasks& tasks)>& make_steps) {
-  const MachineSpeed speed = machine_speed(config);
-  const double products = products_per_second(config, speed);
-  const NodeShare share = node_share(config, world, options, speed);
-  const auto run = [&](const MachineSpeed& at) {
-    RankTasks tasks(static_cast<int>(ranks.size()), at, products, share);
+  const auto run = [&](const SimulatedMachine& on) {
+    RankTasks tasks(static_cast<int>(ranks.size()), on);
     return run_steps(ranks, tasks, make_steps(tasks));
   };
-  StepPrediction prediction = run(speed);
-  prediction.exposed = std::max(prediction.step - run(without_exchanges(speed)).step, 0.0);
+  StepPrediction prediction = run(machine);
+  prediction.exposed = std::max(prediction.step - run(machine.without_exchanges()).step, 0.0);
   const ExchangeWork exchanged = work.exchanged();
   prediction.local_bytes = exchanged.local_bytes;
   prediction.network_bytes = exchanged.network_bytes;
   return prediction;
 }
 
-MachineSpeed machine_speed(const RunConfig& config) {
-  const std::string& path = config.sharding.machine;
-  if (path.empty()) throw usage_error("sharding.machine: a simulation needs a machine file");
-  return read_machine(path).speed;
-}
-
-double products_per_second(const RunConfig& config, const MachineSpeed& speed) {
-  const double products = speed.products(config.train.precision);
-  if (products > 0) return products;
-  throw usage_error("{}: {}_products_per_second: missing; a simulation needs it",
-                    config.sharding.machine,
-                    config.train.precision == Precision::kBf16 ? "bf16" : "fp32");
-}
-
 StepPrediction simulate_step(const RunConfig& given, const Plan& plan, const PlanOptions& options) {
   const RunConfig config = with_known_device(given, options);
-  const MachineSpeed speed = machine_speed(config);
+  const SimulatedMachine machine = simulated_machine(config, plan.world, options);
   StepWork work = step_work(config, plan, options);
-  const int unit =
-      shares_processors(speed) ? node_share(config, plan.world, options, speed).ranks : 1;
+  const int unit = machine.shares_processors() ? machine.share.ranks : 1;
   const std::vector<int> ranks = merge_equal(static_cast<size_t>(unit), work.ranks);
-  return predict_step(config, plan.world, options, work, ranks, [&](RankTasks& tasks) {
+  return predict_step(machine, work, ranks, [&](RankTasks& tasks) {
     return [graph = StepGraph(work, tasks)]() mutable { graph.add_step(); };
   });
 }

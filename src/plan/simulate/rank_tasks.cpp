@@ -2,13 +2,13 @@
 
 namespace dlrm {
 
-RankTasks::RankTasks(int ranks, const MachineSpeed& speed, double products, const NodeShare& share)
-    : resources_(run_, ranks, speed, products, share) {
+RankTasks::RankTasks(int ranks, const SimulatedMachine& machine)
+    : resources_(run_, ranks, machine) {
   for (int r = 0; r < ranks; ++r) {
     std::array<int, kLanes> lanes = {};
     lanes.fill(run_.add_lane());
     lanes[kReaders] = run_.add_lane();
-    if (speed.gpu) {
+    if (speed().gpu) {
       for (const Lane lane : {kHost, kSide, kWeights}) lanes[lane] = run_.add_lane();
     }
     lanes_.push_back(lanes);

@@ -28,8 +28,7 @@ class RankTasks {
     bool exchange = false;
   };
 
-  /// `products` are a rank's FLOP/s.
-  RankTasks(int ranks, const MachineSpeed& speed, double products, const NodeShare& share);
+  RankTasks(int ranks, const SimulatedMachine& machine);
 
   const MachineSpeed& speed() const { return resources_.speed(); }
   double threads() const { return resources_.threads(); }

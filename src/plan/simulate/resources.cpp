@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "dlrm/core/error.h"
 
 namespace dlrm {
 
@@ -12,32 +15,44 @@ Demand demand_of(const ProductWork& product, double element_bytes, double sample
   return {element_bytes * elements, samples * product.flops() * slower};
 }
 
-bool shares_processors(const MachineSpeed& speed) { return speed.processors > 0 && !speed.gpu; }
-
 /// A run gives the processors of a node to its ranks in equal parts (machine_share()).
-NodeShare node_share(const RunConfig& config, int world, const PlanOptions& options,
-                     const MachineSpeed& speed) {
-  NodeShare share;
+SimulatedMachine simulated_machine(const RunConfig& config, int world, const PlanOptions& options) {
+  const std::string& path = config.sharding.machine;
+  if (path.empty()) throw usage_error("sharding.machine: a simulation needs a machine file");
+  SimulatedMachine machine{read_machine(path).speed};
+  const MachineSpeed& speed = machine.speed;
+  machine.products = speed.products(config.train.precision);
+  if (machine.products <= 0) {
+    throw usage_error("{}: {}_products_per_second: missing; a simulation needs it", path,
+                      config.train.precision == Precision::kBf16 ? "bf16" : "fp32");
+  }
+  NodeShare& share = machine.share;
   share.ranks = options.ranks_per_node > 0 ? options.ranks_per_node : speed.ranks_per_node;
-  if (!speed.gpu && !shares_processors(speed)) return share;
+  if (!speed.gpu && !machine.shares_processors()) return machine;
   const int on_node = std::min(share.ranks, world);
   const double equal = std::max(1.0, std::floor(speed.processors / on_node));
   share.threads = config.train.threads > 0 ? config.train.threads : equal;
-  if (speed.gpu) return share;
+  if (speed.gpu) return machine;
   const double then = speed.threads > 0
                           ? speed.threads
                           : std::max(1.0, std::floor(speed.processors / speed.ranks_per_node));
   share.thread_time = std::min(1.0, speed.processors / (speed.ranks_per_node * then));
   share.rank_time = share.thread_time * then / share.threads;
-  return share;
+  return machine;
 }
 
-Resources::Resources(EventRun& run, int ranks, const MachineSpeed& speed, double products,
-                     const NodeShare& share)
-    : speed_(speed), products_(products), share_(share) {
-  if (shares_processors(speed)) {
-    for (int r = 0; r < ranks; r += share.ranks) {
-      processors_.push_back(run.add_resource(speed.processors));
+SimulatedMachine SimulatedMachine::without_exchanges() const {
+  SimulatedMachine machine = *this;
+  machine.speed.local = machine.speed.network = std::numeric_limits<double>::infinity();
+  machine.speed.local_exchange = machine.speed.network_exchange = 0;
+  return machine;
+}
+
+Resources::Resources(EventRun& run, int ranks, const SimulatedMachine& machine)
+    : machine_(machine) {
+  if (machine.shares_processors()) {
+    for (int r = 0; r < ranks; r += machine.share.ranks) {
+      processors_.push_back(run.add_resource(machine.speed.processors));
     }
   } else {
     for (int r = 0; r < ranks; ++r) {
@@ -50,15 +65,16 @@ Resources::Resources(EventRun& run, int ranks, const MachineSpeed& speed, double
 }
 
 EventRun::Work Resources::compute(size_t rank, const Demand& demand) const {
-  const double fetch = demand.bytes / speed_.memory;
-  const double execute = demand.flops / products_ + demand.busy;
-  const double launches = speed_.gpu ? demand.launches : std::min(demand.launches, 1.0);
-  const double wait = demand.latency + launches * speed_.launch;
+  const auto& [speed, products, share] = machine_;
+  const double fetch = demand.bytes / speed.memory;
+  const double execute = demand.flops / products + demand.busy;
+  const double launches = speed.gpu ? demand.launches : std::min(demand.launches, 1.0);
+  const double wait = demand.latency + launches * speed.launch;
   EventRun::Work work;
-  if (!processors_.empty()) {
-    const double seconds = std::max(fetch, execute) * share_.rank_time + wait * share_.thread_time;
-    work.uses[0] = {processors_of(rank), seconds,
-                    demand.threads > 0 ? demand.threads : share_.threads};
+  if (machine_.shares_processors()) {
+    const double seconds = std::max(fetch, execute) * share.rank_time + wait * share.thread_time;
+    work.uses[0] = {processors_[rank / static_cast<size_t>(share.ranks)], seconds,
+                    demand.threads > 0 ? demand.threads : share.threads};
     return work;
   }
   work.latency = wait;
@@ -70,10 +86,10 @@ EventRun::Work Resources::compute(size_t rank, const Demand& demand) const {
 /// On CPUs the ranks copy what they receive from their node, so the links within it have no work.
 EventRun::Work Resources::exchange(const ExchangeWork& sent) const {
   EventRun::Work work;
-  if (sent.local_bytes > 0) work.latency = speed_.local_exchange;
-  if (sent.network_bytes > 0) work.latency += speed_.network_exchange;
-  if (speed_.gpu) work.uses[0] = {local_links_, sent.local_bytes / speed_.local};
-  work.uses[1] = {network_, sent.network_bytes / speed_.network};
+  if (sent.local_bytes > 0) work.latency = speed().local_exchange;
+  if (sent.network_bytes > 0) work.latency += speed().network_exchange;
+  if (speed().gpu) work.uses[0] = {local_links_, sent.local_bytes / speed().local};
+  work.uses[1] = {network_, sent.network_bytes / speed().network};
   return work;
 }
 

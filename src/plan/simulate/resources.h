@@ -31,9 +31,20 @@ struct NodeShare {
   double rank_time = 1;
   double thread_time = 1;
 };
-bool shares_processors(const MachineSpeed& speed);
-NodeShare node_share(const RunConfig& config, int world, const PlanOptions& options,
-                     const MachineSpeed& speed);
+
+/// The machine of a simulated run.
+struct SimulatedMachine {
+  MachineSpeed speed;
+  double products = 0;  ///< FLOP/s of a rank
+  NodeShare share;
+
+  bool shares_processors() const { return speed.processors > 0 && !speed.gpu; }
+  /// Exchanges take no time. Ranks still wait for each other.
+  SimulatedMachine without_exchanges() const;
+};
+/// That of the machine file that the config names. A usage_error if there is none, or if it lacks
+/// the FLOP/s in the run's precision.
+SimulatedMachine simulated_machine(const RunConfig& config, int world, const PlanOptions& options);
 
 /// A product with a weight, or one of its two gradients, for so many samples. FLOPs of a product
 /// that does not reach the rate of large ones are counted several times.
@@ -45,23 +56,16 @@ Demand demand_of(const ProductWork& product, double element_bytes, double sample
 /// reads, and can do nothing else meanwhile.
 class Resources {
  public:
-  /// `products` are a rank's FLOP/s.
-  Resources(EventRun& run, int ranks, const MachineSpeed& speed, double products,
-            const NodeShare& share);
+  Resources(EventRun& run, int ranks, const SimulatedMachine& machine);
 
-  const MachineSpeed& speed() const { return speed_; }
+  const MachineSpeed& speed() const { return machine_.speed; }
   /// Threads of a rank, on a GPU those of its host.
-  double threads() const { return share_.threads; }
+  double threads() const { return machine_.share.threads; }
   EventRun::Work compute(size_t rank, const Demand& demand) const;
   EventRun::Work exchange(const ExchangeWork& sent) const;
 
  private:
-  int processors_of(size_t rank) const { return processors_[rank / ranks_of_node()]; }
-  size_t ranks_of_node() const { return static_cast<size_t>(share_.ranks); }
-
-  const MachineSpeed speed_;
-  const double products_;
-  const NodeShare share_;
+  const SimulatedMachine machine_;
   std::vector<int> memories_, multipliers_;  // by rank
   std::vector<int> processors_;              // by node; empty: not known
   int local_links_ = -1, network_ = -1;
