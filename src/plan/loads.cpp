@@ -69,10 +69,24 @@ std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan) {
   return flows;
 }
 
+/// What ranks send to other ranks of their node for node sums: forward the columns that these sum,
+/// backward those that they sum themselves, to the ranks of all other shards.
+void add_node_sums(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
+  const auto batch = real(config.train.global_batch_size);
+  for (const NodeSum& sum : node_sums(config.model.tables, config.routing.mode, plan)) {
+    const double column = 4.0 * batch * real(table_of(config, sum.table).features.size());
+    for (size_t i = 0; i < sum.shards.size(); ++i) {
+      RankLoad& load = loads[static_cast<size_t>(sum.shards[i].rank)];
+      const auto own = real(sum.part(i).size());
+      load.node_pooled_bytes += column * (real(sum.columns.size()) - own);
+      load.node_gradient_bytes += column * own * real(sum.shards.size() - 1);
+    }
+  }
+}
+
 /// Adds the bytes of ids, pooled vectors and their gradients, with those of node sums.
 void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
   const std::vector<OwnerFlow> flows = flows_of(config, plan);
-  const NodeSumBytes sums = node_sum_bytes(config, plan);
   OwnerFlow all;
   for (const OwnerFlow& flow : flows) {
     all.id_bytes += flow.id_bytes;
@@ -85,8 +99,6 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
     const int64_t samples = samples_of(config, static_cast<int>(rank), plan.world);
     const double mine = real(samples), others = real(config.train.global_batch_size - samples);
     RankLoad& load = loads[rank];
-    load.node_pooled_bytes = sums.partial[rank];
-    load.node_gradient_bytes = sums.summed[rank];
     const double in_node = load.node_pooled_bytes, back_in_node = load.node_gradient_bytes;
     load.ids_sent_bytes = mine * (all.id_bytes - own.id_bytes);
     load.ids_received_bytes = others * own.id_bytes;
@@ -191,6 +203,7 @@ void add_lookups(const RunConfig& config, const Plan& plan, std::vector<RankLoad
 std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan) {
   std::vector<RankLoad> loads(static_cast<size_t>(plan.world));
   add_lookups(config, plan, loads);
+  add_node_sums(config, plan, loads);
   add_exchange(config, plan, loads);
   add_square_sums(config, plan, loads);
   add_replica_exchange(config, plan, loads);

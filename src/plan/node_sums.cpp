@@ -73,22 +73,4 @@ std::vector<NodeSum> node_sums(const std::vector<TableConfig>& tables, RoutingMo
   return sums;
 }
 
-NodeSumBytes node_sum_bytes(const RunConfig& config, const Plan& plan) {
-  const auto ranks = static_cast<size_t>(plan.world);
-  NodeSumBytes bytes{std::vector<double>(ranks), std::vector<double>(ranks)};
-  const auto batch = real(config.train.global_batch_size);
-  for (const NodeSum& sum : node_sums(config.model.tables, config.routing.mode, plan)) {
-    const TableConfig& table = table_of(config, sum.table);
-    const double column = 4.0 * batch * real(table.features.size());
-    const auto width = real(sum.columns.size());
-    for (size_t i = 0; i < sum.shards.size(); ++i) {
-      const auto rank = static_cast<size_t>(sum.shards[i].rank);
-      const auto own = real(sum.part(i).size());
-      bytes.partial[rank] += column * (width - own);
-      bytes.summed[rank] += column * own * real(sum.shards.size() - 1);
-    }
-  }
-  return bytes;
-}
-
 }  // namespace dlrm

@@ -75,7 +75,7 @@ double host_seconds(const RunConfig& config, const Plan& plan) {
 
 /// Of a step: simulated, or if the machine file says too little for that, the longer one of the
 /// hosts' time for ids and the heaviest rank's for its tables.
-double step_seconds(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+double seconds_with_hosts(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
   if (simulates_hosts(config)) return simulate_step(config, plan, options).step;
   const CostModel cost(config, plan.world, options);
   const double rate = cost.speed().gpu ? 1 : cost.speed().memory / kGpuMemory;
@@ -138,7 +138,7 @@ RoutedPlan make_routed_plan(const RunConfig& given, int world, const PlanOptions
   double fixed_step = std::numeric_limits<double>::infinity();
   for (Choice& choice : choices) {
     choice.fits = fits_memory(choice.config, choice.plan, options);
-    if (compares) choice.step = step_seconds(choice.config, choice.plan, options);
+    if (compares) choice.step = seconds_with_hosts(choice.config, choice.plan, options);
     if (choice.is_fixed() && choice.fits) fixed_step = std::min(fixed_step, choice.step);
   }
   const double exact_step = choices.front().step;

@@ -26,11 +26,4 @@ std::vector<NodeSum> node_sums(const std::vector<TableConfig>& tables, RoutingMo
 /// Whether a sum of so many shards is worth it, which return `vectors` vectors a sample.
 bool node_sum_pays(const TableConfig& table, double vectors, double shards);
 
-/// What each rank sends to other ranks of its node for node sums, by rank, in bytes of a step.
-struct NodeSumBytes {
-  std::vector<double> partial;  ///< forward: the columns that other ranks sum
-  std::vector<double> summed;   ///< backward: the columns that it sums, to the other shards' ranks
-};
-NodeSumBytes node_sum_bytes(const RunConfig& config, const Plan& plan);
-
 }  // namespace dlrm
