@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "dlrm/config/run_config.h"
@@ -10,10 +9,6 @@
 namespace dlrm {
 
 double real(std::integral auto value) { return static_cast<double>(value); }
-
-inline double sum_of(const std::vector<int64_t>& values) {
-  return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
-}
 
 inline const TableConfig& table_of(const RunConfig& config, int table) {
   return config.model.tables[static_cast<size_t>(table)];

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/id_exchange.h"
