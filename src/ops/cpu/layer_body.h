@@ -9,10 +9,12 @@
 namespace dlrm::cpu {
 namespace {
 
-// ---- Forward: inner products along the inputs. A tile's sums fill one vector.
+// ---- Forward: inner products along the inputs. A tile's sums stay in registers. They are more
+// than the multiplications that a core has under way, and leave registers for a sample and weights.
 
-constexpr int kTileOutputs = 4;
-constexpr int kTileSamples = kLanes / kTileOutputs;
+constexpr int kTileOutputs = kLanes == 16 ? 4 : 3;
+constexpr int kTileSamples = 4;
+constexpr int kTileSums = kTileSamples * kTileOutputs;
 constexpr int64_t kSampleBytes = 16384;  // samples processed as a unit: half of a first-level cache
 
 inline int64_t padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
@@ -37,25 +39,30 @@ inline void pack_rows(const MatrixView<const float>& m, int64_t r0, int64_t r1, 
   }
 }
 
-/// y[s, o] of kTileSamples packed samples and kTileOutputs rows of w, sample by sample.
-inline Floats<kLanes> forward_tile(const float* x, int64_t stride, const float* const* w,
-                                   int64_t in) {
-  Floats<kLanes> sum[kLanes] = {};
+/// y[s, o] of kTileSamples packed samples and kTileOutputs rows of w, sample by sample, to `to`,
+/// which has room for whole vectors.
+inline void forward_tile(const float* x, int64_t stride, const float* const* w, int64_t in,
+                         float* to) {
+  Floats<kLanes> sum[kTileSums] = {};
   const auto add = [&](int64_t i, auto load_weights) {
     Floats<kLanes> left[kTileOutputs];
     for (int o = 0; o < kTileOutputs; ++o) left[o] = load_weights(w[o] + i);
     for (int s = 0; s < kTileSamples; ++s) {
       const Floats<kLanes> right = load<kLanes>(x + s * stride + i);
       for (int o = 0; o < kTileOutputs; ++o) {
-        Floats<kLanes>& to = sum[s * kTileOutputs + o];
-        to = multiply_add<kLanes>(left[o], right, to);
+        Floats<kLanes>& of = sum[s * kTileOutputs + o];
+        of = multiply_add<kLanes>(left[o], right, of);
       }
     }
   };
   int64_t i = 0;
   for (; i + kLanes <= in; i += kLanes) add(i, [](const float* p) { return load<kLanes>(p); });
   if (i < in) add(i, [&](const float* p) { return load_partial(p, in - i); });
-  return lane_sums<kLanes>(sum);
+  for (int first = 0; first < kTileSums; first += kLanes) {
+    Floats<kLanes> some[kLanes] = {};
+    for (int k = 0; k < kLanes && first + k < kTileSums; ++k) some[k] = sum[first + k];
+    store<kLanes>(to + first, lane_sums<kLanes>(some));
+  }
 }
 
 /// Adds the bias to a tile's sums, applies ReLU and stores the outputs.
@@ -64,18 +71,14 @@ struct TileOutput {
   const float* bias;
   bool relu;
 
-  void operator()(Floats<kLanes> sums, int64_t sample, int64_t samples, int64_t o,
+  void operator()(const float* sums, int64_t sample, int64_t samples, int64_t o,
                   int64_t outputs) const {
-    float at[kLanes] = {};
-    for (int k = 0; bias && k < kLanes; ++k) {
-      if (k % kTileOutputs < outputs) at[k] = bias[o + k % kTileOutputs];
-    }
-    sums = sums + load<kLanes>(at);
-    if (relu) sums = sums < 0.0f ? Floats<kLanes>{} : sums;
-    store<kLanes>(at, sums);
     for (int64_t s = 0; s < samples; ++s) {
       float* to = y.data + (sample + s) * y.stride + o;
-      for (int64_t k = 0; k < outputs; ++k) to[k] = at[s * kTileOutputs + k];
+      for (int64_t k = 0; k < outputs; ++k) {
+        const float z = sums[s * kTileOutputs + k] + (bias ? bias[o + k] : 0.0f);
+        to[k] = relu && z < 0.0f ? 0.0f : z;
+      }
     }
   }
 };
@@ -94,8 +97,9 @@ void layer_forward(const LayerForward& layer, int64_t o0, int64_t o1, float* scr
         w[k] = layer.w.data + (o + smaller(k, outputs - 1)) * layer.w.stride;
       }
       for (int64_t s = 0; s < samples; s += kTileSamples) {
-        output(forward_tile(scratch + s * stride, stride, w, in), first + s,
-               smaller(kTileSamples, samples - s), o, outputs);
+        float sums[(kTileSums + kLanes - 1) / kLanes * kLanes];
+        forward_tile(scratch + s * stride, stride, w, in, sums);
+        output(sums, first + s, smaller(kTileSamples, samples - s), o, outputs);
       }
     }
   }
@@ -104,7 +108,9 @@ void layer_forward(const LayerForward& layer, int64_t o0, int64_t o1, float* scr
 // ---- Backward: loads each vector of the weights once, adds its part of dx, computes its gradient
 // and, during a fused update, its new value.
 
-constexpr int kBackwardRows = kLanes == 16 ? 8 : 4;
+// Each of these outputs has a vector of weights and one of its gradient in registers.
+constexpr int kBackwardRows = kLanes == 16 ? 8 : 6;
+constexpr int kGradientStride = 8;  // floats from sample to sample of a block of dz
 
 /// Inputs processed as a unit: x and dx of a batch fit the first-level cache.
 inline int64_t inputs_together(int64_t batch) {
@@ -113,29 +119,29 @@ inline int64_t inputs_together(int64_t batch) {
 
 int64_t layer_backward_scratch(int64_t batch, int64_t outputs) {
   const int64_t blocks = (outputs + kBackwardRows - 1) / kBackwardRows;
-  return batch * (blocks * kBackwardRows + 2 * inputs_together(batch));
+  return batch * (blocks * kGradientStride + 2 * inputs_together(batch));
 }
 
 /// dz = dy ⊙ act'(z) of outputs [o0, o1), in blocks of kBackwardRows outputs. Each block is
 /// ordered by samples. Zeros fill the last block.
 inline void pack_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, float* dz) {
-  constexpr int R = kBackwardRows;
+  constexpr int R = kBackwardRows, S = kGradientStride;
   const int64_t batch = layer.dy.rows;
   const bool relu = layer.act == Activation::kRelu;
-  for (int64_t o = o0; o < o1; o += R, dz += R * batch) {
+  for (int64_t o = o0; o < o1; o += R, dz += S * batch) {
     const int64_t outputs = smaller(R, o1 - o);
     for (int64_t s = 0; s < batch; ++s) {
       const float* dy = layer.dy.data + s * layer.dy.stride + o;
       const float* y = layer.y.data + s * layer.y.stride + o;
-      float* to = dz + s * R;
-      if (outputs == R) {
-        const Floats<R> d = load<R>(dy);
-        Floats<R> passed = d;
-        if (relu) passed = load<R>(y) == 0.0f ? Floats<R>{} : d;
-        store<R>(to, passed);
+      float* to = dz + s * S;
+      if (o1 - o >= S) {  // lanes beyond R have no use
+        const Floats<S> d = load<S>(dy);
+        Floats<S> passed = d;
+        if (relu) passed = load<S>(y) == 0.0f ? Floats<S>{} : d;
+        store<S>(to, passed);
         continue;
       }
-      for (int64_t k = 0; k < R; ++k) {
+      for (int64_t k = 0; k < S; ++k) {
         const bool passes = k < outputs && (!relu || y[k] != 0.0f);
         to[k] = passes ? dy[k] : 0.0f;
       }
@@ -162,8 +168,8 @@ inline void update_vector(const RuleConstants& constants, float* w, Floats<kLane
 /// Stores the gradient.
 struct KeepGradient {
   const LayerBackward& layer;
-  void operator()(int64_t o, int64_t i, Floats<kLanes>, Floats<kLanes> g) const {
-    store_up_to(layer.dw + o * layer.x.cols + i, g, layer.x.cols - i);
+  void operator()(int64_t o, int64_t i, int64_t left, Floats<kLanes>, Floats<kLanes> g) const {
+    store_up_to(layer.dw + o * layer.x.cols + i, g, left);
   }
 };
 
@@ -173,10 +179,10 @@ struct ApplyGradient {
   const LayerBackward& layer;
   RuleConstants constants;
   FiniteCheck check;
-  void operator()(int64_t o, int64_t i, Floats<kLanes> w, Floats<kLanes> g) {
+  void operator()(int64_t o, int64_t i, int64_t left, Floats<kLanes> w, Floats<kLanes> g) {
     const int64_t at = o * layer.x.cols + i;
     update_vector<R>(constants, layer.w.data + at, w, g, first_state<R>(layer.s1, at),
-                     second_state<R>(layer.s2, at), layer.x.cols - i, check);
+                     second_state<R>(layer.s2, at), left, check);
   }
 };
 
@@ -188,7 +194,7 @@ inline void backward_tile(const Floats<kLanes>* w, const float* dz, int64_t batc
   constexpr int R = kBackwardRows;
   Floats<kLanes> weights[R], sum[R] = {};
   for (int k = 0; k < R; ++k) weights[k] = w[k];
-  for (int64_t s = 0; s < batch; ++s, x += stride, dx += stride, dz += R) {
+  for (int64_t s = 0; s < batch; ++s, x += stride, dx += stride, dz += kGradientStride) {
     const Floats<kLanes> input = load<kLanes>(x);
     Floats<kLanes> through{};
     if constexpr (HasDx) through = load<kLanes>(dx);
@@ -222,14 +228,23 @@ template <bool HasDx, class Finish>
     }
     for (int64_t o = o0; o < o1; o += R) {
       const int64_t rows = smaller(R, o1 - o);
-      for (int64_t i = 0; i < inputs; i += kLanes) {
+      const float* block = dz + (o - o0) / R * kGradientStride * batch;
+      const float* weights = layer.w.data + o * layer.w.stride + i0;
+      const int64_t whole = rows == R ? inputs / kLanes * kLanes : 0;
+      for (int64_t i = 0; i < whole; i += kLanes) {
+        Floats<kLanes> w[R], g[R];
+        for (int k = 0; k < R; ++k) w[k] = load<kLanes>(weights + k * layer.w.stride + i);
+        backward_tile<HasDx>(w, block, batch, x + i, sums + i, together, g);
+#pragma GCC unroll 16
+        for (int k = 0; k < R; ++k) finish(o + k, i0 + i, kLanes, w[k], g[k]);
+      }
+      for (int64_t i = whole; i < inputs; i += kLanes) {
         Floats<kLanes> w[R], g[R];
         for (int k = 0; k < R; ++k) {
-          const int64_t row = o + smaller(k, rows - 1);
-          w[k] = load_up_to(layer.w.data + row * layer.w.stride + i0 + i, inputs - i);
+          w[k] = load_up_to(weights + smaller(k, rows - 1) * layer.w.stride + i, inputs - i);
         }
-        backward_tile<HasDx>(w, dz + (o - o0) * batch, batch, x + i, sums + i, together, g);
-        for (int k = 0; k < rows; ++k) finish(o + k, i0 + i, w[k], g[k]);
+        backward_tile<HasDx>(w, block, batch, x + i, sums + i, together, g);
+        for (int k = 0; k < rows; ++k) finish(o + k, i0 + i, inputs - i, w[k], g[k]);
       }
     }
     if constexpr (HasDx) {
@@ -246,13 +261,13 @@ template <bool HasDx, class Finish>
 
 /// Sums dz over samples, in order, into layer.dbias.
 inline void sum_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, const float* dz) {
-  constexpr int R = kBackwardRows;
+  constexpr int R = kBackwardRows, S = kGradientStride;
   const int64_t batch = layer.dy.rows;
-  for (int64_t o = o0; o < o1; o += R, dz += R * batch) {
-    Floats<R> sum{};
-    for (int64_t s = 0; s < batch; ++s) sum = sum + load<R>(dz + s * R);
-    float lanes[R];
-    store<R>(lanes, sum);
+  for (int64_t o = o0; o < o1; o += R, dz += S * batch) {
+    Floats<S> sum{};
+    for (int64_t s = 0; s < batch; ++s) sum = sum + load<S>(dz + s * S);
+    float lanes[S];
+    store<S>(lanes, sum);
     for (int64_t k = 0; k < smaller(R, o1 - o); ++k) layer.dbias[o + k] = lanes[k];
   }
 }
@@ -269,7 +284,7 @@ void layer_backward(const LayerBackward& layer, int64_t o0, int64_t o1, const Ma
                     float* scratch) {
   const int64_t batch = layer.dy.rows;
   const int64_t blocks = (o1 - o0 + kBackwardRows - 1) / kBackwardRows;
-  float* space = scratch + blocks * kBackwardRows * batch;
+  float* space = scratch + blocks * kGradientStride * batch;
   pack_gradient(layer, o0, o1, scratch);
   if (layer.dbias) sum_gradient(layer, o0, o1, scratch);
   if (!layer.step) {

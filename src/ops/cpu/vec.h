@@ -114,19 +114,20 @@ inline Floats<kLanes> load_partial(const float* p, int64_t n) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1u), p);
 #else
-  float lanes[kLanes] = {};
-  for (int64_t i = 0; i < n; ++i) lanes[i] = p[i];
-  return load<kLanes>(lanes);
+  constexpr Words<kLanes> kLane{0, 1, 2, 3, 4, 5, 6, 7};
+  return _mm256_maskload_ps(p, bits_as<__m256i>(kLane < static_cast<uint32_t>(n)));
 #endif
 }
 
 inline void store_partial(float* p, Floats<kLanes> v, int64_t n) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1u), v);
-#else
+#else  // in pieces: masked stores are slow on some processors
   float lanes[kLanes];
   store<kLanes>(lanes, v);
-  for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
+  int64_t i = 0;
+  if (n & 4) store<4>(p, load<4>(lanes)), i = 4;
+  for (; i < n; ++i) p[i] = lanes[i];
 #endif
 }
 
