@@ -167,16 +167,16 @@ void CpuThreads::add_layers() {
             [&](Ops& ops) { ops.run(WorkLayer(s, type).forward(act, added)); });
   };
   for (const LayerSize& s :
-       {LayerSize{8, 64, 8}, LayerSize{9, 64, 8}, LayerSize{8, 63, 8}, LayerSize{8, 64, 7},
-        LayerSize{8, 64, 511}, LayerSize{8, 64, 512}, LayerSize{8, 64, 768}, LayerSize{8, 4096, 8},
-        LayerSize{8, 4096, 9}, LayerSize{8, 1024, 40}, LayerSize{4095, 8, 1}, LayerSize{4096, 8, 1},
-        LayerSize{6144, 8, 1}, LayerSize{64, 8, 511}, LayerSize{64, 8, 512}, LayerSize{64, 16, 512},
-        LayerSize{64, 24, 512}}) {
+       {LayerSize{8, 64, 8}, LayerSize{16, 64, 8}, LayerSize{17, 64, 8}, LayerSize{8, 63, 8},
+        LayerSize{8, 64, 7}, LayerSize{8, 64, 511}, LayerSize{8, 64, 512}, LayerSize{8, 64, 768},
+        LayerSize{8, 4096, 8}, LayerSize{8, 4096, 9}, LayerSize{8, 1024, 40}, LayerSize{4095, 8, 1},
+        LayerSize{4096, 8, 1}, LayerSize{6144, 8, 1}, LayerSize{64, 8, 511}, LayerSize{64, 8, 512},
+        LayerSize{64, 16, 512}, LayerSize{64, 24, 512}}) {
     forward(s);
   }
   forward({8, 64, 8}, Activation::kNone, true);
   forward({9, 8, 1}, Activation::kNone, true);
-  forward({9, 64, 8}, Activation::kNone);
+  forward({17, 64, 8}, Activation::kNone);
   forward({8, 64, 8}, Activation::kRelu, false, DType::kBFloat16);
   forward({64, 8, 512}, Activation::kRelu, false, DType::kBFloat16);
   forward({64, 8, 127}, Activation::kGelu);

@@ -27,7 +27,7 @@ std::vector<Layer> every_layer() {
   for (int64_t n = 1; n <= 36; ++n) {
     all.insert(all.end(), {{n, 7, 5}, {6, n, 5}, {6, 7, n}, {n, 40, 1}, {6, n, 1}});
   }
-  for (int64_t batch = 1; batch <= 8; ++batch) {
+  for (int64_t batch = 1; batch <= 17; ++batch) {
     all.insert(all.end(), {{batch, 64, 8}, {batch, 65, 9}, {batch, 79, 14}, {batch, 367, 67}});
   }
   return all;

@@ -11,7 +11,7 @@ constexpr int64_t kSmoothCost = 4;  // cost of an element of a smooth activation
 
 // Up to these sizes our own layers are faster than products and the additional passes that these
 // need (measured).
-constexpr int64_t kForwardSamples = 8;
+constexpr int64_t kForwardSamples = 16;
 constexpr int64_t kBackwardSamples = 128;
 constexpr int64_t kForwardInputs = 64;
 constexpr int64_t kBackwardOutputs = 8;
