@@ -125,9 +125,9 @@ inline void store_partial(float* p, Floats<kLanes> v, int64_t n) {
 #else  // in pieces: masked stores are slow on some processors
   float lanes[kLanes];
   store<kLanes>(lanes, v);
-  int64_t i = 0;
-  if (n & 4) store<4>(p, load<4>(lanes)), i = 4;
-  for (; i < n; ++i) p[i] = lanes[i];
+  const int64_t begin = n & 4;
+  if (begin) store<4>(p, load<4>(lanes));
+  for (int64_t i = begin; i < n; ++i) p[i] = lanes[i];
 #endif
 }
 
