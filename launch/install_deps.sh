@@ -2,8 +2,9 @@
 # Installs the packages of the named groups of launch/deps.txt that are missing. For groups with packages
 # of Python it makes the environment build/venv, which has Debian's and those of PyPI, and the package dlrm
 # of these sources with its commands, in build/venv/bin. Tests and `dlrm-data import` use it by themselves.
+# The group peers has an environment of its own, build/peers, with what its packages need (6 GB).
 #
-#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, torch, pip, kserve, root
+#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, torch, pip, kserve, peers, root
 #
 # Without root or sudo it names Debian's missing packages, and fails only if there are any.
 set -euo pipefail
@@ -15,13 +16,14 @@ esac
 
 wanted=()
 wheels=() # of PyPI
+peers=()  # the same, of the group peers
 needs_python=false
 for group in "$@"; do
   before=${#wanted[@]}
   while read -r name package _; do
     if [ "$name" != "$group" ] || [ "$name" = "#" ]; then continue; fi
     case $package in
-      pip:*) wheels+=("${package#pip:}") ;;
+      pip:*) [ "$group" = peers ] && peers+=("${package#pip:}") || wheels+=("${package#pip:}") ;;
       python3-dev | python3-pip | python3-venv) wanted+=("$package") ;;
       python3-*) wanted+=("$package") needs_python=true ;;
       *) wanted+=("$package") ;;
@@ -41,7 +43,7 @@ fi
 # Makes the environment, with the sources on its path and the commands of pyproject.toml, and installs the
 # packages of PyPI that it lacks.
 make_environment() {
-  local python=/usr/bin/python3 root folder packages wheel absent=() log command module
+  local python=/usr/bin/python3 root folder packages command module
   root=$(dirname "$here")
   folder=$root/build/venv
   [ -x "$python" ] || python=python3
@@ -55,14 +57,29 @@ make_environment() {
       printf '#!/bin/sh\nexec "%s" -m %s "$@"\n' "$folder/bin/python3" "$module" >"$folder/bin/$command"
       chmod +x "$folder/bin/$command"
     done
-  for wheel in ${wheels[@]+"${wheels[@]}"}; do
-    compgen -G "$folder/lib/python3*/site-packages/${wheel%%=*}-${wheel##*=}.dist-info" >/dev/null || absent+=("$wheel")
+  install_wheels "$folder" --no-deps ${wheels[@]+"${wheels[@]}"}
+}
+
+make_peers() {
+  local python=/usr/bin/python3 folder
+  [ ${#peers[@]} -gt 0 ] || return 0
+  folder=$(dirname "$here")/build/peers
+  [ -x "$folder/bin/python3" ] || "$python" -m venv --without-pip "$folder"
+  install_wheels "$folder" --no-input "${peers[@]}"
+}
+
+# install_wheels FOLDER OPTION WHEEL...: those that the environment lacks, with an option of pip.
+install_wheels() {
+  local folder=$1 option=$2 log wheel name absent=()
+  for wheel in "${@:3}"; do
+    name=${wheel%%=*}
+    compgen -G "$folder/lib/python3*/site-packages/${name//-/_}-${wheel##*=}.dist-info" >/dev/null || absent+=("$wheel")
   done
   [ ${#absent[@]} -gt 0 ] || return 0
   echo "installing into $folder: ${absent[*]}"
   log=$(mktemp)
-  if ! "$python" -m pip --python "$folder/bin/python3" install --disable-pip-version-check --retries 1 --timeout 20 \
-      --no-deps --only-binary :all: "${absent[@]}" >"$log" 2>&1; then
+  if ! /usr/bin/python3 -m pip --python "$folder/bin/python3" install --disable-pip-version-check --retries 1 \
+      --timeout 20 "$option" --only-binary :all: "${absent[@]}" >"$log" 2>&1; then
     tail -n 5 "$log" >&2
     rm -f "$log"
     echo "error: pip could not install: ${absent[*]}" >&2
@@ -77,6 +94,7 @@ for package in "${wanted[@]}"; do
 done
 if [ ${#missing[@]} -eq 0 ]; then
   make_environment
+  make_peers
   exit 0
 fi
 
@@ -107,3 +125,4 @@ if ! { "${as_root[@]}" apt-get update -q &&
   exit 2
 fi
 make_environment
+make_peers

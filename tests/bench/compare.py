@@ -1,166 +1,122 @@
-#!/usr/bin/python3
-"""Compares dlrm-train with DLRM in PyTorch on this machine: same shapes, in turn, several rounds, with the
-machine's limits.
+#!/usr/bin/env python3
+"""Compares training steps of dlrm-train with DLRM in PyTorch on this machine: same shapes, in turn, several rounds.
 
-    tests/bench/compare.py [--programs build/cpu/bin] [--rows 'kaggle-*,dle-2048'] [--rounds 3] [--output FILE.json]
+    launch/install_deps.sh build peers
+    build/peers/bin/python3 tests/bench/compare.py --isa avx512 --output compare.json [--rows 'kaggle-*,dle-2048']
 
-Prints medians, spread and ratios as a Markdown table, and writes every figure as JSON. Needs the packages of the
-groups build and torch (launch/install_deps.sh build torch), an idle machine, and some 8 GiB of memory.
+Adds what it measures to the JSON file, and prints the file's tables. Each row of a table is a model, a precision and a
+batch size. Needs an idle machine and some 8 GiB of memory.
 """
 import argparse
-import datetime
 import fnmatch
+import importlib.metadata
 import json
 import os
 import sys
 import tempfile
+import time
 
 import compare_report
 import contestants
-import idle_machine
 import model_shapes
-from compare_rows import MODELS, ROWS
+
+MODELS = {"kaggle": "configs/bench/kaggle.yaml", "lookup": "configs/bench/lookup.yaml",
+          "dle": "configs/bench/dle_mlp.yaml"}
+SAMPLES = {"kaggle": 1 << 20, "lookup": 1 << 16, "dle": 1 << 19}  # of the datasets: 60 to 200 MB
+ROWS = ([("kaggle", "fp32", batch) for batch in (8, 32, 128, 512, 2048)] +
+        [("lookup", "fp32", 256), ("dle", "fp32", 2048)] +
+        [("kaggle", "bf16", 512), ("kaggle", "bf16", 2048), ("dle", "bf16", 2048)])
+# What holds dlrm-train, oneDNN, OpenBLAS, PyTorch, MKL, FBGEMM and the compiler of torch.compile to a set.
+LIMITS = {
+    "avx2": {"DLRM_MAX_CPU_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell",
+             "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "FBGEMM_ENABLE_INSTRUCTIONS": "AVX2",
+             "TORCHINDUCTOR_CPP_MARCH": "x86-64-v3"},
+    "avx512": {"DLRM_MAX_CPU_ISA": "avx512", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "OPENBLAS_CORETYPE": "SkylakeX",
+               "ATEN_CPU_CAPABILITY": "avx512", "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+               "FBGEMM_ENABLE_INSTRUCTIONS": "AVX512", "TORCHINDUCTOR_CPP_MARCH": "native"}}
+
+
+def name_of(row):
+    model, precision, batch = row
+    return f"{model}-{batch}" if precision == "fp32" else f"{model}-{precision}-{batch}"
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--programs", default=os.path.join(contestants.ROOT, "build/cpu/bin"))
-    parser.add_argument("--rows", default="*", help="names, with * and ?, separated by commas; --list shows them")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows and end")
+    parser.add_argument("--isa", choices=LIMITS, required=True, help="the instruction set that both sides may use")
+    parser.add_argument("--rows", default="*", help="with * and ?, separated by commas: " + ", ".join(map(name_of, ROWS)))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of training in each measurement")
-    parser.add_argument("--sources", default="hdf5,synthetic", help="of our data: hdf5, synthetic")
-    parser.add_argument("--patience", type=float, default=60.0,
-                        help="seconds to wait, before each figure, for other programs to leave the machine idle")
-    parser.add_argument("--tries", type=int, default=5,
-                        help="at most, for a figure that others disturb: other programs, or a slow spell of the cores")
-    parser.add_argument("--no-peer", action="store_true", help="without PyTorch")
+    parser.add_argument("--seconds", type=float, default=0.6, help="of training in each measurement")
+    parser.add_argument("--programs", default=os.path.join(contestants.ROOT, "build/cpu/bin"))
     parser.add_argument("--data", default=os.path.join(tempfile.gettempdir(), "dlrm-compare"),
                         help="folder for the datasets")
-    parser.add_argument("--output", help="JSON to write")
-    parser.add_argument("--markdown", help="the table, to write as well as print")
+    parser.add_argument("--output", required=True, help="JSON to extend; rows that it has are replaced")
     return parser.parse_args()
 
 
-def chosen_rows(patterns):
-    rows = [r for r in ROWS if any(fnmatch.fnmatchcase(r.name, p) for p in patterns.split(","))]
-    if not rows:
-        raise SystemExit(f"--rows {patterns}: no such row; --list shows them")
-    return rows
-
-
-def best_of_limits(a, b):
-    best = dict(a)
-    for group in ("gflops", "gb_per_second"):
-        best[group] = {name: max(rate, b[group][name]) for name, rate in a[group].items()}
-    return best
-
-
 class Comparison:
-    def __init__(self, options, rows):
-        self.options, self.rows = options, rows
-        self.sources = options.sources.split(",")
-        self.ours = contestants.Ours(options.programs, options.data)
-        self.config = {m: os.path.join(contestants.ROOT, path) for m, path in MODELS.items()}
-        self.shapes = {m: model_shapes.load(path) for m, path in self.config.items()}
-        self.idle = idle_machine.IdleMachine(patience=options.patience, tries=options.tries)
-        self.peers = {}
-        self.rates = {}  # samples/s last seen, to know how many steps fill the time
-        self.result = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                       "command": " ".join(sys.argv), "rounds": options.rounds, "seconds": options.seconds,
-                       "limits": [], "load": [], "disturbed": [], "slowness": [], "rows": {}}
-        for row in rows:
-            shapes = self.shapes[row.model]
-            self.result["rows"][row.name] = {
-                "model": row.model, "batch": row.batch, "precision": row.precision, "ranks": row.ranks,
-                "base": row.base.name, "flops_per_sample": shapes.flops_per_sample(),
-                "lookup_bytes_per_sample": shapes.lookup_bytes_per_sample(),
-                "bound_by": "lookups" if row.bound_by_lookups else "compute", "goals": row.goals,
-                "ours": {s: [] for s in self.sources}, "peer": {}}
+    def __init__(self, options):
+        self.options, self.result = options, {}
+        if os.path.exists(options.output):
+            with open(options.output, encoding="utf-8") as file:
+                self.result = json.load(file)
+        self.own = self.result.setdefault(options.isa, {"limits": [], "rows": {}})
 
-    def run(self):
-        try:
-            for round_number in range(self.options.rounds):
-                self.run_round(round_number)
-        finally:
-            for peer in self.peers.values():
-                peer.close()
+    def run(self, rows):
+        for model in dict.fromkeys(row[0] for row in rows):
+            self.measure(model, [row for row in rows if row[0] == model])
 
-    def run_round(self, round_number):
-        self.result["load"].append(os.getloadavg()[0])
-        self.result["limits"].append(self.undisturbed(lambda: self.ours.limits(1.0), best_of_limits))
-        self.say(f"round {round_number + 1}: load {os.getloadavg()[0]:.2f}, "
-                 f"sgemm {self.result['limits'][-1]['gflops']['sgemm']:.0f} GFLOP/s, "
-                 f"triad {self.result['limits'][-1]['gb_per_second']['triad']:.1f} GB/s")
-        for row in self.rows:
-            turns = [self.measure_ours, self.measure_peer]
-            for turn in turns if round_number % 2 == 0 else reversed(turns):
-                turn(row)
-            self.write()
-
-    def write(self):
-        """After each row: what is measured outlives an interrupted run."""
-        if self.options.output:
+    def measure(self, model, rows):
+        from pytorch_dlrm import KINDS, Peer
+        config = os.path.join(contestants.ROOT, MODELS[model])
+        shapes, data = model_shapes.load(config), self.dataset(model, config)
+        limits = json.loads(contestants.run([os.path.join(self.options.programs, "dlrm-bench"), "limits", "--seconds", "0.5"]))
+        self.own["limits"].append(limits)
+        peer = Peer(shapes, KINDS)
+        versions = {name: importlib.metadata.version(name) for name in ("torch", "fbgemm-gpu-cpu")}
+        found = {row: {"model": model, "precision": row[1], "batch": row[2], "bytes": shapes.bytes_per_sample(),
+                       "flops": shapes.flops_per_sample(), "date": time.strftime("%Y-%m-%d"), "versions": versions,
+                       "ours": [], "peers": {}} for row in rows}
+        for _ in range(self.options.rounds):
+            for row, own in found.items():
+                _, precision, batch = row
+                rate = max(own["ours"], default=0.3 * compare_report.limit(own, limits))
+                settings = {"train.steps": max(10, int(self.options.seconds * rate / batch)), "data.train": data,
+                            "data.source": "hdf5", "train.global_batch_size": batch, "train.precision": precision}
+                own["ours"].append(contestants.train(self.options.programs, config, settings)["samples_per_second"])
+                for kind in KINDS:
+                    for threads in (1, 2):
+                        rate = peer.measure(kind, precision, batch, threads, self.options.seconds)["samples_per_second"]
+                        own["peers"].setdefault(kind, {}).setdefault(threads, []).append(rate)
+                print(name_of(row), *(f"{key} {value}" for key, value in own.items() if key in ("ours", "peers")),
+                      file=sys.stderr, flush=True)
+            self.own["rows"].update((name_of(row), own) for row, own in found.items())
             with open(self.options.output, "w", encoding="utf-8") as file:
                 json.dump(self.result, file, indent=1)
 
-    def measure_ours(self, row):
-        found = self.result["rows"][row.name]["ours"]
-        for source in self.sources:
-            rate = self.rates.get((row.name, source)) or self.guess(row)
-            steps = max(10, int(self.options.seconds * rate / row.batch))
-            summary = self.undisturbed(lambda: self.ours.train(row, self.config[row.model], source, steps),
-                                       lambda a, b: max(a, b, key=lambda run: run["samples_per_second"]))
-            kept = {k: summary[k] for k in ("samples_per_second", "steps", "step_ms", "stages_ms", "data_wait_share",
-                                            "cpu_utilization", "memory")}
-            found[source].append(kept)
-            self.rates[row.name, source] = summary["samples_per_second"]
-            self.say(f"  {row.name:22} ours, {source:9} {summary['samples_per_second']:12.0f} samples/s")
-
-    def measure_peer(self, row):
-        if self.options.no_peer or not row.has_peer:
-            return
-        if row.model not in self.peers:
-            self.peers[row.model] = contestants.Peer(self.config[row.model])
-            self.result["torch"] = self.peers[row.model].version
-        peer = self.peers[row.model]
-        for threads in (1, 2):
-            rate = self.undisturbed(lambda: peer.measure(row.batch, threads, self.options.seconds), max, peer.process.pid)
-            self.result["rows"][row.name]["peer"].setdefault(str(threads), []).append(rate)
-            self.say(f"  {row.name:22} PyTorch, {threads} thread{'s'[:threads - 1]:1} {rate:10.0f} samples/s")
-
-    def undisturbed(self, call, faster, pid=None):
-        value, disturbance = self.idle.measure(call, faster, pid)
-        self.result["disturbed"].append(disturbance.others)
-        self.result["slowness"].append(disturbance.slowness)
-        if disturbance.others > self.idle.others_most:
-            self.say(f"  other programs took {100 * disturbance.others:.0f} % of the machine during this figure:")
-        return value
-
-    def guess(self, row):
-        limits, shapes = self.result["limits"][-1], self.shapes[row.model]
-        if row.bound_by_lookups:
-            return 0.1 * limits["gb_per_second"]["triad"] * 1e9 / shapes.lookup_bytes_per_sample()
-        return 0.3 * limits["gflops"]["sgemm"] * 1e9 / shapes.flops_per_sample()
-
-    @staticmethod
-    def say(text):
-        print(text, file=sys.stderr, flush=True)
+    def dataset(self, model, config):
+        """A file of uniform ids in the page cache."""
+        os.makedirs(self.options.data, exist_ok=True)
+        path = os.path.join(self.options.data, f"{model}-{SAMPLES[model]}.h5")
+        if not os.path.exists(path):
+            contestants.run([os.path.join(self.options.programs, "dlrm-data"), "synth", "--config", config, "--alpha", "0",
+                             "--samples", str(SAMPLES[model]), "--output", path])
+        with open(path, "rb") as file:
+            while file.read(1 << 24):
+                pass
+        return path
 
 
 def main():
     options = arguments()
-    rows = chosen_rows(options.rows)
-    if options.list:
-        print("\n".join(r.name for r in rows))
-        return
-    comparison = Comparison(options, rows)
-    comparison.run()
-    table = compare_report.markdown(comparison.result)
-    print(table)
-    if options.markdown:
-        with open(options.markdown, "w", encoding="utf-8") as file:
-            file.write(table + "\n")
+    os.environ.update(LIMITS[options.isa])  # read when PyTorch is loaded, and by our programs
+    rows = [row for row in ROWS if any(fnmatch.fnmatchcase(name_of(row), p) for p in options.rows.split(",")) and
+            (row[1] == "fp32" or options.isa != "avx2")]
+    if not rows:
+        raise SystemExit(f"--rows {options.rows}: no such row; --help names them")
+    comparison = Comparison(options)
+    comparison.run(rows)
+    print(compare_report.markdown(comparison.result))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ import subprocess
 import sys
 import unittest
 
+import compare
 import compare_report
-import compare_rows
-import core_pace
-import idle_machine
 import infer_peers
 import model_shapes
 
@@ -18,16 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
 def shapes(model):
-    return model_shapes.load(os.path.join(ROOT, compare_rows.MODELS[model]))
-
-
-def example(rate, rival, stage_ms=1.0, bound_by="compute"):
-    runs = [{"samples_per_second": r, "stages_ms": {"lookup": stage_ms}} for r in rate]
-    row = {"base": "x-8", "batch": 8, "precision": "fp32", "bound_by": bound_by, "goals": [0.6, 2.0, None],
-           "flops_per_sample": 1e6,
-           "lookup_bytes_per_sample": 1e6, "ours": {"hdf5": runs}, "peer": rival}
-    limits = {"processor": "P", "threads": 2, "gflops": {"sgemm": 1.0}, "gb_per_second": {"triad": 16.0}}
-    return {"date": "D", "rounds": 1, "load": [0.0], "disturbed": [0.0], "slowness": [0.0], "limits": [limits], "rows": {"x-8": row}}, row
+    return model_shapes.load(os.path.join(ROOT, compare.MODELS[model]))
 
 
 class Shapes(unittest.TestCase):
@@ -36,8 +25,8 @@ class Shapes(unittest.TestCase):
         top = (16 + 27 * 26 // 2) * 512 + 512 * 256 + 256
         self.assertEqual(shapes("kaggle").mlp_weights(), bottom + top)
 
-    def test_count_the_bytes_that_a_sample_looks_up(self):
-        self.assertEqual(shapes("lookup").lookup_bytes_per_sample(), 80 * 8 * 64 * 4)
+    def test_count_the_bytes_of_lookups_and_updates(self):
+        self.assertEqual(shapes("lookup").bytes_per_sample(), 3 * 80 * 8 * 64 * 4)
 
     def test_expand_counted_tables(self):
         self.assertEqual([t.name for t in shapes("lookup").tables], [f"t_{i}" for i in range(8)])
@@ -45,51 +34,13 @@ class Shapes(unittest.TestCase):
 
 class Report(unittest.TestCase):
     def test_takes_the_peers_better_number_of_threads(self):
-        _, row = example([9], {"1": [2, 3, 4], "2": [1, 2, 9]})
-        self.assertEqual(compare_report.peer(row), ([2, 3, 4], "1"))
+        self.assertEqual(compare_report.peer({"1": [2, 3, 4], "2": [1, 2, 9]}), (3, "1"))
 
-    def test_shares_the_sgemm_rate_among_the_samples_flops(self):
-        result, row = example([400, 500, 900], {})
-        self.assertAlmostEqual(compare_report.share(result, row, "hdf5"), 0.5)
-
-    def test_shares_the_triad_in_the_time_of_lookups_alone(self):
-        result, row = example([1], {}, stage_ms=1.0, bound_by="lookups")
-        self.assertAlmostEqual(compare_report.share(result, row, "hdf5"), 0.5)  # 8 MB in 1 ms of 16 GB/s
-
-
-    def test_sets_goals_beside_what_was_reached(self):
-        result, _ = example([500], {"1": [100]})
-        line = compare_report.markdown(result).splitlines()[-1]
-        self.assertEqual(line, "| x-8 | 1000 | 500 (500 to 500) | 50 % (goal 60 %) | 100 (100 to 100), 1 thr. | "
-                         "5.00× (goal 2.00×) | - | - |")
-
-
-class PaceOf:
-    """Gives the slownesses that a test plans, in turn."""
-
-    def __init__(self, *slownesses):
-        self.left = list(slownesses)
-
-    def slowness(self):
-        return self.left.pop(0)
-
-
-class Idle(unittest.TestCase):
-    def measure(self, values, *slownesses):
-        idle = idle_machine.IdleMachine(others_most=1.0, tries=3, pace=PaceOf(*slownesses))
-        return idle.measure(lambda: values.pop(0), max)[0]
-
-    def test_takes_the_first_try_whose_cores_kept_their_pace(self):
-        self.assertEqual(self.measure([7, 9], 0.0, 0.0), 7)
-
-    def test_tries_again_after_a_slow_spell(self):
-        self.assertEqual(self.measure([4, 7, 9], 0.0, 0.3, 0.0, 0.0), 7)
-
-    def test_takes_the_fastest_of_tries_that_were_all_disturbed(self):
-        self.assertEqual(self.measure([4, 7, 5], 0.3, 0.3, 0.3, 0.3, 0.3, 0.3), 7)
-
-    def test_measures_the_pace_of_all_cores(self):
-        self.assertGreater(core_pace.seconds_of_all_cores(), 0)
+    def test_the_limit_is_that_of_products_or_of_memory(self):
+        limits = {"gflops": {"sgemm": 1.0, "onednn_bf16": 4.0}, "gb_per_second": {"triad": 2.0}}
+        for precision, size, expected in (("fp32", 1e6, 1000), ("bf16", 1e6, 2000), ("fp32", 1e7, 200)):
+            row = {"precision": precision, "flops": 1e6, "bytes": size}
+            self.assertAlmostEqual(compare_report.limit(row, limits), expected)
 
 
 class Peer(unittest.TestCase):

@@ -13,7 +13,6 @@ import tempfile
 import time
 
 import contestants
-import idle_machine
 
 
 def rate_of(command, counted):
@@ -28,10 +27,8 @@ def main():
     parser.add_argument("--programs", default=os.path.join(contestants.ROOT, "build/cpu/bin"))
     parser.add_argument("--megabytes", type=float, default=256)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tries", type=int, default=5)
     options = parser.parse_args()
     program = os.path.join(options.programs, "dlrm-data")
-    idle = idle_machine.IdleMachine(patience=10, tries=options.tries)
     with tempfile.TemporaryDirectory() as folder:
         log, output = os.path.join(folder, "log.tsv"), os.path.join(folder, "out.h5")
         contestants.run([program, "synth", "--criteo", "--samples", str(int(options.megabytes * 4000)), "--output", log])
@@ -43,7 +40,7 @@ def main():
         for name, (command, counted) in commands.items():
             rates = []
             for _ in range(options.rounds):
-                rates.append(idle.measure(lambda: rate_of(command, counted), max)[0])
+                rates.append(rate_of(command, counted))
                 os.remove(output)
             print(f"{name}: {statistics.median(rates):.0f} MB/s ({min(rates):.0f} to {max(rates):.0f}), one core")
 

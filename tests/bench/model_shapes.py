@@ -33,8 +33,9 @@ class Shapes:
         """Forward, and backward to inputs and to weights: each 2 a weight."""
         return 6 * self.mlp_weights()
 
-    def lookup_bytes_per_sample(self):
-        return sum(4 * t.hotness * t.dim for t in self.tables)
+    def bytes_per_sample(self):
+        """Of rows: read in the forward pass, read and written in the update."""
+        return 3 * sum(4 * t.hotness * t.dim for t in self.tables)
 
 
 def expand(table, default_dim):

@@ -66,7 +66,7 @@ class InstallDeps(Tree):
             done = self.start(["launch/install_deps.sh", "build", group])
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertEqual(done.stderr, f"error: unknown group {group}: launch/install_deps.sh [GROUP...], "
-                                          "of build test fuzz python torch pip kserve root\n")
+                                          "of build test fuzz python torch pip kserve peers root\n")
 
 
 class Build(Tree):
