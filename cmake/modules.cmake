@@ -86,12 +86,11 @@ function(dlrm_module name)
   endif()
 endfunction()
 
-# dlrm_test(NAME DEPS modules... [SHARES n] [UNITY n]): the GoogleTest program NAME_test from
-# tests/NAME/*.cpp and tests/NAME/*/*.cpp. ctest runs its tests in n shares, which may run at the
-# same time, and not each in a process of its own. UNITY compiles n files at a time as one: they read
-# headers once.
+# dlrm_test(NAME DEPS modules... [SHARES n]): the GoogleTest program NAME_test from tests/NAME/*.cpp
+# and tests/NAME/*/*.cpp, compiled twelve at a time. ctest runs its tests in n shares,
+# which may run at the same time, and not each in a process of its own.
 function(dlrm_test name)
-  cmake_parse_arguments(T "" "SHARES;UNITY" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(T "" "SHARES" "DEPS;LIBS" ${ARGN})
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*/*.cpp)
   file(GLOB others CONFIGURE_DEPENDS ${folder}/mpi/*.cpp ${folder}/programs/*.cpp)
@@ -101,11 +100,9 @@ function(dlrm_test name)
   endif()
   add_executable(${name}_test ${sources} ${CMAKE_CURRENT_SOURCE_DIR}/open_files.cpp)
   dlrm_precompiled(${name}_test test)
-  if(T_UNITY)
-    set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${T_UNITY})
-    set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/open_files.cpp PROPERTIES
-      SKIP_UNITY_BUILD_INCLUSION ON)
-  endif()
+  set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/open_files.cpp PROPERTIES
+    SKIP_UNITY_BUILD_INCLUSION ON)
   target_compile_options(${name}_test PRIVATE ${DLRM_TEST_FLAGS})
   target_include_directories(${name}_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   foreach(dep ${T_DEPS})

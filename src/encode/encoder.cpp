@@ -18,7 +18,7 @@ using Kind = Value::Kind;
 using Sparse = Preprocessing::Sparse;
 using Encoding = Preprocessing::Encoding;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMissingNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr uint64_t kMissingHex = uint64_t{1} << 32;  // as `dlrm-data criteo` has it
 
 Error problem(const Value& value, const char* what) {
@@ -82,7 +82,7 @@ bool Encoder::is_missing(std::string_view text) const {
 double Encoder::number_of(const Value& value) const {
   switch (value.kind) {
     case Kind::kMissing:
-      return kNaN;
+      return kMissingNumber;
     case Kind::kBool:
     case Kind::kInteger:
       return static_cast<double>(value.integer);
@@ -92,7 +92,7 @@ double Encoder::number_of(const Value& value) const {
       break;
   }
   const std::string_view text = trimmed(value.text);
-  if (is_missing(text)) return kNaN;
+  if (is_missing(text)) return kMissingNumber;
   double number = 0;
   if (!read_number(text, number)) throw problem(value, "is not a number");
   return number;

@@ -50,9 +50,9 @@ std::string inflated(std::string_view bytes) {
 }
 
 /// Takes the bytes of dictionaries from the front.
-class Reader {
+class ByteReader {
  public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
 
   std::string_view take(uint64_t size) {
     if (size > rest_.size()) throw Damage{"ends within a dictionary"};
@@ -155,18 +155,18 @@ Preprocessing::Sparse sparse_of(const json& from, const Preprocessing& all) {
 }
 
 /// The first line. `reader` then has what follows it.
-json head_of(std::string_view plain, Reader& reader) {
+json head_of(std::string_view plain, ByteReader& reader) {
   const size_t end = plain.find('\n');
   if (end == std::string_view::npos) throw Damage{"has no first line"};
   json head = json::parse(plain.substr(0, end));
   if (head.at("format") != "dlrm-preprocessing") throw Damage{"is no preprocessing"};
   if (head.at("version") != 1) throw Damage{"is of a later version than 1"};
-  reader = Reader(plain.substr(end + 1));
+  reader = ByteReader(plain.substr(end + 1));
   return head;
 }
 
 /// The values of a dictionary, taken from the front.
-std::vector<std::string_view> take_values(bool of_texts, uint64_t count, Reader& reader) {
+std::vector<std::string_view> take_values(bool of_texts, uint64_t count, ByteReader& reader) {
   if (count > static_cast<uint64_t>(std::numeric_limits<int32_t>::max()) - 1) {
     throw Damage{"has a dictionary with too many values"};
   }
@@ -188,7 +188,7 @@ bool is_of_texts(const json& dictionary) {
 Preprocessing parse(std::string_view bytes) {
   Preprocessing result;
   result.bytes = std::make_unique<std::string>(inflated(bytes));
-  Reader reader({});
+  ByteReader reader({});
   const json head = head_of(*result.bytes, reader);
   head.at("missing").get_to(result.missing);
   if (head.contains("log")) result.log = log_of(head.at("log"));
@@ -222,7 +222,7 @@ std::vector<std::optional<std::string>> values_of(std::string_view bytes,
                                                   const std::string& feature,
                                                   View<const int64_t> ids) {
   const std::string plain = inflated(bytes);
-  Reader reader({});
+  ByteReader reader({});
   const json head = head_of(plain, reader);
   std::vector<std::optional<std::string>> found(ids.size());
   std::string name;

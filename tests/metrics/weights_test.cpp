@@ -19,7 +19,7 @@
 namespace dlrm {
 namespace {
 
-struct Samples {
+struct WeightedSamples {
   std::vector<float> p, y, w;
 
   size_t size() const { return p.size(); }
@@ -27,10 +27,10 @@ struct Samples {
 
 /// Probabilities of `levels` values, labels that follow them, and weights of any size, some of them
 /// 0.
-Samples random_samples(size_t count, int levels, unsigned seed) {
+WeightedSamples weighted_samples(size_t count, int levels, unsigned seed) {
   std::mt19937 generator(seed);
   std::uniform_real_distribution<float> uniform(0, 1);
-  Samples s;
+  WeightedSamples s;
   for (size_t i = 0; i < count; ++i) {
     const float p =
         std::floor(uniform(generator) * static_cast<float>(levels)) / static_cast<float>(levels);
@@ -42,7 +42,7 @@ Samples random_samples(size_t count, int levels, unsigned seed) {
 }
 
 /// All metrics by their definitions, in fp64. Labels are 0 or 1.
-EvalResult by_definition(const Samples& s) {
+EvalResult by_definition(const WeightedSamples& s) {
   double weight = 0, loss = 0, right = 0, p_sum = 0, y_sum = 0, ordered = 0, pairs = 0;
   for (size_t i = 0; i < s.size(); ++i) {
     const double p = s.p[i], y = s.y[i], w = s.w[i];
@@ -77,7 +77,7 @@ EvalResult by_definition(const Samples& s) {
 }
 
 /// The metrics on several ranks, which must agree bitwise. Parts are unequal, and one is empty.
-EvalResult evaluate(const Samples& s, size_t ranks, bool weighted = true) {
+EvalResult evaluate(const WeightedSamples& s, size_t ranks, bool weighted = true) {
   std::mutex mutex;
   std::vector<EvalResult> results;
   run_on_threads(static_cast<int>(ranks), [&](Communicator& comm) {
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Metrics, WeightedMetrics, ::testing::Values(1, 2, 3, 5)
 
 TEST_P(WeightedMetrics, FollowTheirDefinitions) {
   for (const int levels : {2, 37, 1 << 20}) {
-    const Samples s = random_samples(701, levels, 1);
+    const WeightedSamples s = weighted_samples(701, levels, 1);
     const EvalResult result = evaluate(s, GetParam()), expected = by_definition(s);
     EXPECT_EQ(result.samples, 701);
     EXPECT_NEAR(*result.auc, *expected.auc, 1e-13) << levels;
@@ -116,7 +116,7 @@ TEST_P(WeightedMetrics, FollowTheirDefinitions) {
     EXPECT_NEAR(*result.pr_auc, *expected.pr_auc, 1e-12) << levels;
     EXPECT_NEAR(*result.normalised_entropy, *expected.normalised_entropy, 1e-12) << levels;
     const EvalResult plain = evaluate(s, GetParam(), false);
-    Samples equal = s;
+    WeightedSamples equal = s;
     std::fill(equal.w.begin(), equal.w.end(), 1.0f);
     EXPECT_NEAR(*plain.pr_auc, *by_definition(equal).pr_auc, 1e-12) << levels;
   }
@@ -125,7 +125,7 @@ TEST_P(WeightedMetrics, FollowTheirDefinitions) {
 /// Groups of one class, of one sample, and samples of no group.
 TEST_P(WeightedMetrics, AGroupedAucIsTheMeanOfTheAucsInGroups) {
   for (const int levels : {3, 1 << 20}) {
-    const Samples s = random_samples(701, levels, 4);
+    const WeightedSamples s = weighted_samples(701, levels, 4);
     std::vector<int64_t> groups;
     for (size_t i = 0; i < s.size(); ++i) {
       groups.push_back(i % 11 == 0 ? -1 : int64_t{1} << (i % 40));
@@ -133,7 +133,7 @@ TEST_P(WeightedMetrics, AGroupedAucIsTheMeanOfTheAucsInGroups) {
     groups[7] = 3;
     double sum = 0, weight = 0;
     for (int64_t group = 1; group < int64_t{1} << 40; group *= 2) {
-      Samples in;
+      WeightedSamples in;
       for (size_t i = 0; i < s.size(); ++i) {
         if (groups[i] != group || s.w[i] == 0) continue;
         in.p.push_back(s.p[i]), in.y.push_back(s.y[i]), in.w.push_back(s.w[i]);
@@ -159,7 +159,7 @@ TEST_P(WeightedMetrics, AGroupedAucIsTheMeanOfTheAucsInGroups) {
 
 /// More than one block of a long sum, with labels between the classes and impossible predictions.
 TEST_P(WeightedMetrics, OfManySamplesFollowTheirDefinitions) {
-  Samples s = random_samples(3 * 4096 + 17, 1 << 20, 8);
+  WeightedSamples s = weighted_samples(3 * 4096 + 17, 1 << 20, 8);
   for (size_t i = 0; i < s.size(); ++i) {
     if (i % 5 == 0) s.y[i] = static_cast<float>(i % 9) / 8;
     if (i % 101 == 0) s.p[i] = i % 2 == 0 ? 0.0f : 1.0f;
@@ -202,7 +202,7 @@ TEST(ExtremePredictions, CostAsMuchAsTheLeastDistanceFromThem) {
 }
 
 TEST_P(WeightedMetrics, WeightsOfOneGiveTheBitsOfNoWeights) {
-  Samples s = random_samples(20011, 5000, 2);
+  WeightedSamples s = weighted_samples(20011, 5000, 2);
   std::fill(s.w.begin(), s.w.end(), 1.0f);
   const EvalResult result = evaluate(s, GetParam()), plain = evaluate(s, GetParam(), false);
   EXPECT_EQ(result.auc, plain.auc);
@@ -212,7 +212,7 @@ TEST_P(WeightedMetrics, WeightsOfOneGiveTheBitsOfNoWeights) {
 }
 
 TEST_P(WeightedMetrics, AWholeWeightIsThatManySamples) {
-  Samples s = random_samples(300, 20, 3), repeated;
+  WeightedSamples s = weighted_samples(300, 20, 3), repeated;
   for (size_t i = 0; i < s.size(); ++i) {
     s.w[i] = static_cast<float>(i % 4);
     for (size_t k = 0; k < i % 4; ++k) {
@@ -228,7 +228,7 @@ TEST_P(WeightedMetrics, AWholeWeightIsThatManySamples) {
 }
 
 TEST_P(WeightedMetrics, AClassWithoutWeightHasNoAuc) {
-  Samples s = random_samples(40, 10, 4);
+  WeightedSamples s = weighted_samples(40, 10, 4);
   for (size_t i = 0; i < s.size(); ++i) s.w[i] = s.y[i] == 1 ? 0.0f : 2.0f;
   const EvalResult result = evaluate(s, GetParam());
   EXPECT_FALSE(result.auc.has_value());
@@ -236,7 +236,7 @@ TEST_P(WeightedMetrics, AClassWithoutWeightHasNoAuc) {
 }
 
 TEST_P(WeightedMetrics, NoWeightAtAllGivesZeros) {
-  Samples s = random_samples(40, 10, 5);
+  WeightedSamples s = weighted_samples(40, 10, 5);
   std::fill(s.w.begin(), s.w.end(), 0.0f);
   const EvalResult result = evaluate(s, GetParam());
   EXPECT_EQ(result.samples, 40);
@@ -247,7 +247,7 @@ TEST_P(WeightedMetrics, NoWeightAtAllGivesZeros) {
 }
 
 TEST(WeightsInAnyOrder, GiveTheSameBits) {
-  Samples s = random_samples(3000, 5, 6);  // many weights for each probability and label
+  WeightedSamples s = weighted_samples(3000, 5, 6);  // many weights for each probability and label
   // So different that fp64 rounds their sums.
   for (size_t i = 0; i < s.size(); ++i) s.w[i] = std::ldexp(s.w[i], static_cast<int>(i % 61) - 30);
   const EvalResult expected = evaluate(s, 1);

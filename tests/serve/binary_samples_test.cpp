@@ -21,7 +21,7 @@ std::string body(uint32_t version, uint32_t size, const std::vector<float>& dens
   return bytes<uint32_t>({version, size}) + bytes(dense) + bytes(lengths) + bytes(ids);
 }
 
-std::string refusal(const std::string& text) {
+std::string refusal_of_bytes(const std::string& text) {
   return usage_error_of([&] { read_binary_samples(text, two_features()); });
 }
 
@@ -38,27 +38,28 @@ TEST(BinarySamples, AreReadInOrder) {
 
 TEST(BinarySamples, EveryOtherLengthIsRefused) {
   for (size_t size = 0; size < kGood.size(); ++size) {
-    EXPECT_NE(refusal(kGood.substr(0, size)), "") << size;
+    EXPECT_NE(refusal_of_bytes(kGood.substr(0, size)), "") << size;
   }
-  EXPECT_EQ(refusal(kGood.substr(0, 30)), "the body has 30 bytes, and ends within the samples");
-  EXPECT_EQ(refusal(kGood + "x"), "33 bytes are left for 4 ids of 8 bytes");
-  EXPECT_EQ(refusal(kGood + "12345678"), "40 bytes are left for 4 ids of 8 bytes");
+  EXPECT_EQ(refusal_of_bytes(kGood.substr(0, 30)),
+            "the body has 30 bytes, and ends within the samples");
+  EXPECT_EQ(refusal_of_bytes(kGood + "x"), "33 bytes are left for 4 ids of 8 bytes");
+  EXPECT_EQ(refusal_of_bytes(kGood + "12345678"), "40 bytes are left for 4 ids of 8 bytes");
 }
 
 TEST(BinarySamples, SizesThatNoBodyHasNeedNoMemory) {
-  EXPECT_EQ(refusal(body(1, 0xffffffffu, {}, {}, {})),
+  EXPECT_EQ(refusal_of_bytes(body(1, 0xffffffffu, {}, {}, {})),
             "the body has 8 bytes, and ends within the samples");
-  EXPECT_EQ(refusal(body(1, 1, {1, 2}, {0xffffffffu, 0xffffffffu}, {1})),
+  EXPECT_EQ(refusal_of_bytes(body(1, 1, {1, 2}, {0xffffffffu, 0xffffffffu}, {1})),
             "8 bytes are left for 8589934590 ids of 8 bytes");
 }
 
 TEST(BinarySamples, ValuesAreChecked) {
-  EXPECT_EQ(refusal(body(2, 0, {}, {}, {})), "version 2; needs 1");
-  EXPECT_EQ(refusal(body(1, 2, {1, 2, 3, std::nanf("")}, {0, 0, 0, 0}, {})),
+  EXPECT_EQ(refusal_of_bytes(body(2, 0, {}, {}, {})), "version 2; needs 1");
+  EXPECT_EQ(refusal_of_bytes(body(1, 2, {1, 2, 3, std::nanf("")}, {0, 0, 0, 0}, {})),
             "samples[1]: dense[1]: nan; needs a finite number");
-  EXPECT_EQ(refusal(body(1, 1, {1, 2}, {2, 0}, {9, 10})),
+  EXPECT_EQ(refusal_of_bytes(body(1, 1, {1, 2}, {2, 0}, {9, 10})),
             "samples[0]: ids.C1[1]: 10; needs a whole number from 0 to 9");
-  EXPECT_EQ(refusal(body(1, 2, {1, 2, 3, 4}, {0, 0, 0, 1}, {-1})),
+  EXPECT_EQ(refusal_of_bytes(body(1, 2, {1, 2, 3, 4}, {0, 0, 0, 1}, {-1})),
             "samples[1]: ids.C2[0]: -1; needs a whole number from 0 to 3");
 }
 

@@ -44,7 +44,7 @@ Body good() {
 Samples read(const std::string& body, const std::string& head) {
   return samples_of(read_kserve_request(body, head), two_features());
 }
-std::string refusal(const std::string& body, const std::string& head = "") {
+std::string refusal_of_request(const std::string& body, const std::string& head = "") {
   return usage_error_of([&] { read(body, head); });
 }
 
@@ -93,14 +93,15 @@ TEST(KserveRequest, EveryOtherLengthIsRefused) {
   const Body body = good();
   const std::string head = std::to_string(body.head);
   for (size_t size = 0; size < body.bytes.size(); ++size) {
-    EXPECT_NE(refusal(body.bytes.substr(0, size), head), "") << size;
+    EXPECT_NE(refusal_of_request(body.bytes.substr(0, size), head), "") << size;
     if (size == body.head) continue;
-    EXPECT_NE(refusal(body.bytes, std::to_string(size)), "") << size;
+    EXPECT_NE(refusal_of_request(body.bytes, std::to_string(size)), "") << size;
   }
-  EXPECT_EQ(refusal(body.bytes + "x", head), "1 bytes follow the last tensor");
-  EXPECT_THAT(refusal(body.bytes, ""), HasSubstr("not JSON"));
+  EXPECT_EQ(refusal_of_request(body.bytes + "x", head), "1 bytes follow the last tensor");
+  EXPECT_THAT(refusal_of_request(body.bytes, ""), HasSubstr("not JSON"));
   for (const std::string wrong : {"-1", "1x", " 5", "99999999999999999999999", "1e3"}) {
-    EXPECT_THAT(refusal(body.bytes, wrong), HasSubstr("Inference-Header-Content-Length: needs"));
+    EXPECT_THAT(refusal_of_request(body.bytes, wrong),
+                HasSubstr("Inference-Header-Content-Length: needs"));
   }
 }
 
@@ -121,7 +122,7 @@ TEST(KserveRequest, ATensorHasTheBytesOfItsElements) {
     const size_t at = body.find("_size\": " + size) + 8;
     body.replace(at, 2, "24");  // of both together the bytes are there
   }
-  EXPECT_EQ(refusal(body, std::to_string(good().head)),
+  EXPECT_EQ(refusal_of_request(body, std::to_string(good().head)),
             "inputs.dense: 24 bytes; needs 16 for 4 elements");
 }
 
@@ -142,16 +143,16 @@ TEST(KserveRequest, ElementsOfTextsEndWithinTheirTensor) {
 
 TEST(KserveRequest, WhatIsWrongIsNamed) {
   const auto with = [](const std::string& tensor) {
-    return refusal(R"({"inputs": [)" + tensor + "]}");
+    return refusal_of_request(R"({"inputs": [)" + tensor + "]}");
   };
   const auto ids = [&](const std::string& shape, const std::string& data) {
     return with(R"({"name": "ids", "datatype": "INT64", "shape": )" + shape + R"(, "data": )" +
                 data + "}");
   };
-  EXPECT_EQ(refusal("[]"), "needs an object with the list inputs");
-  EXPECT_EQ(refusal(R"({"inputs": {}})"), "inputs: an object; needs a list");
-  EXPECT_EQ(refusal(R"({"inputs": [3]})"), "inputs[0]: 3; needs an object");
-  EXPECT_EQ(refusal(R"({"id": 3, "inputs": []})"), "id: 3; needs a text");
+  EXPECT_EQ(refusal_of_request("[]"), "needs an object with the list inputs");
+  EXPECT_EQ(refusal_of_request(R"({"inputs": {}})"), "inputs: an object; needs a list");
+  EXPECT_EQ(refusal_of_request(R"({"inputs": [3]})"), "inputs[0]: 3; needs an object");
+  EXPECT_EQ(refusal_of_request(R"({"id": 3, "inputs": []})"), "id: 3; needs a text");
   EXPECT_EQ(with("{}"), "inputs: the name of a tensor: is missing; needs a text");
   EXPECT_EQ(with(R"({"name": "x"})"),
             "inputs: no tensor \"x\"; there are records and shared, or dense, lengths, ids and "
@@ -181,9 +182,9 @@ TEST(KserveRequest, WhatIsWrongIsNamed) {
             "inputs.ids: needs either data or parameters.binary_data_size");
   EXPECT_EQ(with(binary_tensor("ids", "INT64", "1", 8)),
             "inputs.ids.parameters.binary_data_size: 8; 0 bytes are left of the body");
-  EXPECT_EQ(refusal(R"({"inputs": [], "parameters": {"binary_data_output": 1}})"),
+  EXPECT_EQ(refusal_of_request(R"({"inputs": [], "parameters": {"binary_data_output": 1}})"),
             "parameters.binary_data_output: 1; needs true or false");
-  EXPECT_EQ(refusal(R"({"inputs": []})"), "inputs: lacks the tensor lengths");
+  EXPECT_EQ(refusal_of_request(R"({"inputs": []})"), "inputs: lacks the tensor lengths");
 }
 
 }  // namespace

@@ -36,11 +36,12 @@ std::string post(const std::string& fields, const std::string& body) {
   return "POST / HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n" + body;
 }
 
-const std::string kGet = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n";
+const std::string kNextRequest = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n";
 
 TEST(RequestReader, RequestsOfOnePacketAreCutApart) {
-  const std::string three = post("Content-Length: 2\r\n", "ab") + kGet +
-                            post("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n") + kGet;
+  const std::string three = post("Content-Length: 2\r\n", "ab") + kNextRequest +
+                            post("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n") +
+                            kNextRequest;
   for (const size_t part : {1UL, 2UL, 7UL, 1000UL}) {
     EXPECT_EQ(cut(three, part), "POST / ab;GET /next ;POST / abc;GET /next ;") << part;
   }
@@ -56,9 +57,9 @@ TEST(RequestReader, AChunksHeaderThatArrivesInPartsCountsOnce) {
 }
 
 TEST(RequestReader, ABodyBelongsToItsRequestWhateverTheMethod) {
-  EXPECT_EQ(cut("GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(kGet.size()) +
-                "\r\n\r\n" + kGet + kGet),
-            "GET /a " + kGet + ";GET /next ;");
+  EXPECT_EQ(cut("GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+                std::to_string(kNextRequest.size()) + "\r\n\r\n" + kNextRequest + kNextRequest),
+            "GET /a " + kNextRequest + ";GET /next ;");
 }
 
 TEST(RequestReader, FramingThatTwoReadersMayReadDifferentlyIsRefused) {
@@ -83,17 +84,17 @@ TEST(RequestReader, FramingThatTwoReadersMayReadDifferentlyIsRefused) {
                                    "Transfer-Encoding: identity\r\n",
                                    "Host: y\r\n",
                                    "No colon\r\n"}) {
-    EXPECT_EQ(cut(post(fields, chunks) + kGet), "400") << fields;
+    EXPECT_EQ(cut(post(fields, chunks) + kNextRequest), "400") << fields;
   }
   EXPECT_EQ(cut("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks), "400");
   EXPECT_EQ(cut("POST / HTTP/2.0\r\n\r\n"), "400");
-  EXPECT_EQ(cut("POST / HTTP/1.1\nHost: x\n\n" + kGet), "400");
+  EXPECT_EQ(cut("POST / HTTP/1.1\nHost: x\n\n" + kNextRequest), "400");
 }
 
 TEST(RequestReader, DamagedChunksAreRefused) {
   for (const std::string chunks : {"x\r\n", "-1\r\na\r\n0\r\n\r\n", "1\r\nab\r\n0\r\n\r\n",
                                    "10000000000000000\r\na\r\n", "1\nab\r\n0\r\n\r\n"}) {
-    EXPECT_EQ(cut(post("Transfer-Encoding: chunked\r\n", chunks) + kGet), "400") << chunks;
+    EXPECT_EQ(cut(post("Transfer-Encoding: chunked\r\n", chunks) + kNextRequest), "400") << chunks;
   }
 }
 

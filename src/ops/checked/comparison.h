@@ -73,6 +73,11 @@ inline double summing(int64_t terms, double magnitude) {
   return (8 + 2 * std::sqrt(static_cast<double>(terms))) * 0x1p-24 * magnitude;
 }
 
+/// The error of sums of `terms` products. `magnitude`: the reference's sums of their magnitudes.
+inline auto sums(int64_t terms, const Copy& magnitude) {
+  return [terms, &magnitude](int64_t r, int64_t c) { return summing(terms, magnitude.at(r, c)); };
+}
+
 /// Compares every element of `got` with `expected`. allowed(r, c) is the allowed difference in
 /// addition to the rounding of the stored type.
 template <class Allowed>

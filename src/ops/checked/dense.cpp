@@ -8,11 +8,6 @@ std::string product_shape(const Matrix& x, const Matrix& w) {
                      name_of(x.type));
 }
 
-/// The error of sums of `terms` products. `magnitude`: the reference's sums of their magnitudes.
-auto sums(int64_t terms, const Copy& magnitude) {
-  return [terms, &magnitude](int64_t r, int64_t c) { return summing(terms, magnitude.at(r, c)); };
-}
-
 /// The error after the activation if z has the error `before`. The activation's slope is below
 /// 1.13. The activation is computed to a few units in the last place, possibly from z rounded to
 /// `type`.

@@ -81,10 +81,6 @@ Copy gradient_size(Activation act, Copy dz, const Copy& dy) {
   return dz;
 }
 
-auto sums(int64_t terms, const Copy& magnitude) {
-  return [terms, &magnitude](int64_t r, int64_t c) { return summing(terms, magnitude.at(r, c)); };
-}
-
 }  // namespace
 
 void CheckedOps::check(const LinearBackward& layer) {

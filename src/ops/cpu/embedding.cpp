@@ -8,8 +8,8 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements per thread
-constexpr int64_t kBagCost = 8;    // work per bag, in elements
+constexpr int64_t kLookupGrain = 16384;  // elements per thread
+constexpr int64_t kBagCost = 8;          // work per bag, in elements
 
 /// Work of the first `b` bags of a group, in elements.
 int64_t work_before(const BagGroup& g, int64_t b) {
@@ -61,8 +61,8 @@ void CpuOps::run(const EmbeddingBagForward& o) {
   for (const BagGroup& g : o.groups) {
     if (g.bags > 0) total += work_before(g, g.bags);
   }
-  const Parts parts = parts_for(threads_, total, kGrain);
-  const int shares = shares_for(parts, total, kGrain);
+  const Parts parts = parts_for(threads_, total, kLookupGrain);
+  const int shares = shares_for(parts, total, kLookupGrain);
   parallel_shares(parts, shares, [&](int, int share) {
     const Range mine = part_of(total, share, shares);
     int64_t passed = 0;
@@ -156,8 +156,8 @@ void CpuOps::for_runs(const std::function<void()>& progress, const Fetch& fetch,
     total += work_before(table.runs, table.count);
     width = std::max(width, table.runs.width);
   }
-  const Parts parts = parts_for(threads_, total, kGrain);
-  const int shares = shares_for(parts, total, kGrain);
+  const Parts parts = parts_for(threads_, total, kLookupGrain);
+  const int shares = shares_for(parts, total, kLookupGrain);
   const ThreadScratch scratch = thread_scratch(3 * width);
   const auto take_shares = [&](int part, std::atomic<int>& next) {
     for (int share = next++; share < shares; share = next++) {
@@ -199,7 +199,7 @@ void CpuOps::run_share(Range share, const std::function<void()>* progress, const
     const int64_t work_of_table = work_before(t.runs, t.count);
     passed += work_of_table;
     since_progress += work_of_table;
-    if (!progress || since_progress < kGrain) continue;
+    if (!progress || since_progress < kLookupGrain) continue;
     (*progress)();
     since_progress = 0;
   }
@@ -210,7 +210,7 @@ void CpuOps::run_share(Range share, const std::function<void()>* progress, const
 template <class Body>
 void CpuOps::for_row_ranges(int64_t count, int64_t width, const Body& body) {
   if (count <= 0) return;
-  const Parts parts = parts_for(threads_, count * width, kGrain).at_most(count);
+  const Parts parts = parts_for(threads_, count * width, kLookupGrain).at_most(count);
   const ThreadScratch scratch = thread_scratch(width);
   parallel(parts, [&](int part) {
     const Range rows = part_of(count, part, parts);

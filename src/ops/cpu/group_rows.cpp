@@ -9,7 +9,7 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 2048;  // ids per thread
+constexpr int64_t kGroupingGrain = 2048;  // ids per thread
 
 size_t to_cache_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -26,7 +26,7 @@ void RowSorter::sort(View<const UpdatedShard> shards, const std::function<void()
                "room for {} of {} ids", shard.runs.occurrences.size(), ids.count);
     total += ids.count;
   }
-  const Parts parts = parts_for(threads_, total, kGrain);
+  const Parts parts = parts_for(threads_, total, kGroupingGrain);
   cut(shards, total, parts);
   lay_out(parts);
   int phases = 1;
@@ -47,7 +47,7 @@ void RowSorter::sort(View<const UpdatedShard> shards, const std::function<void()
                    counters_.data() + whole_counters_ * part, shard.runs);
       });
       since_progress += ids.count;
-      if (parts > 1 || since_progress < kGrain) continue;
+      if (parts > 1 || since_progress < kGroupingGrain) continue;
       progress();
       since_progress = 0;
     }
@@ -64,7 +64,7 @@ void RowSorter::cut(View<const UpdatedShard> shards, int64_t total, int parts) {
   for (const UpdatedShard& shard : shards) {
     const Ids ids(shard.groups, shard.table.rows, shard.runs);
     const Digits digits(ids);
-    const bool serves_several = parts_for(threads_, ids.count, kGrain) > 1;
+    const bool serves_several = parts_for(threads_, ids.count, kGroupingGrain) > 1;
     if (parts > 1 && serves_several && 2 * parts * ids.count > total) {
       cut_.push_back({.ids = ids, .digits = digits, .runs = &shard.runs, .first = cut_ids_});
       cut_ids_ += ids.count;

@@ -8,11 +8,12 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kInteractionGrain = 16384;
 
 /// The parts for `samples` of v [vectors, width], by the number of multiplications.
 Parts dot_parts(int threads, int64_t samples, int64_t vectors, int64_t width) {
-  return parts_for(threads, samples * vectors * vectors * width, 16 * kGrain).at_most(samples);
+  return parts_for(threads, samples * vectors * vectors * width, 16 * kInteractionGrain)
+      .at_most(samples);
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ void spread_row(const T* dy, const Windows& w, T* de, int64_t n) {
 void CpuOps::run(const AveragePoolForward& o) {
   const auto& [e, window, y] = o;
   const Windows windows(e.cols, window);
-  parallel_ranges(threads_, y.rows, e.cols, kGrain, [&](int64_t r0, int64_t r1) {
+  parallel_ranges(threads_, y.rows, e.cols, kInteractionGrain, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
       dispatch_compute(y.type, [&]<class T>() {
         pool_row(static_cast<const T*>(e.element(r, 0)), windows, static_cast<T*>(y.element(r, 0)),
@@ -89,7 +90,7 @@ void CpuOps::run(const AveragePoolForward& o) {
 void CpuOps::run(const AveragePoolBackward& o) {
   const auto& [dy, window, de] = o;
   const Windows windows(de.cols, window);
-  parallel_ranges(threads_, dy.rows, de.cols, kGrain, [&](int64_t r0, int64_t r1) {
+  parallel_ranges(threads_, dy.rows, de.cols, kInteractionGrain, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
       dispatch_compute(dy.type, [&]<class T>() {
         spread_row(static_cast<const T*>(dy.element(r, 0)), windows,
@@ -100,27 +101,27 @@ void CpuOps::run(const AveragePoolBackward& o) {
 }
 
 void CpuOps::run(const CrossForward& o) {
-  parallel_ranges(threads_, o.y.rows, o.y.cols, kGrain,
+  parallel_ranges(threads_, o.y.rows, o.y.cols, kInteractionGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.cross_forward(o, r0, r1); });
 }
 
 void CpuOps::run(const CrossBackward& o) {
-  parallel_ranges(threads_, o.dy.rows, o.dy.cols, kGrain,
+  parallel_ranges(threads_, o.dy.rows, o.dy.cols, kInteractionGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.cross_backward(o, r0, r1); });
 }
 
 void CpuOps::run(const CrossInputBackward& o) {
-  parallel_ranges(threads_, o.dz.rows, o.dz.cols * o.layers(), kGrain,
+  parallel_ranges(threads_, o.dz.rows, o.dz.cols * o.layers(), kInteractionGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.cross_input_backward(o, r0, r1); });
 }
 
 void CpuOps::run(const FmForward& o) {
-  parallel_ranges(threads_, o.z.rows, o.z.cols, kGrain,
+  parallel_ranges(threads_, o.z.rows, o.z.cols, kInteractionGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.fm_forward(o, r0, r1); });
 }
 
 void CpuOps::run(const FmBackward& o) {
-  parallel_ranges(threads_, o.dz.rows, o.dz.cols, kGrain,
+  parallel_ranges(threads_, o.dz.rows, o.dz.cols, kInteractionGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.fm_backward(o, r0, r1); });
 }
 

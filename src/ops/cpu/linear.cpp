@@ -6,8 +6,8 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;   // elements per thread, for work limited by memory
-constexpr int64_t kSmoothCost = 4;  // cost of an element of a smooth activation
+constexpr int64_t kLinearGrain = 16384;  // elements per thread, for work limited by memory
+constexpr int64_t kSmoothCost = 4;       // cost of an element of a smooth activation
 
 // Up to these sizes our own layers are faster than products and the additional passes that these
 // need (measured).
@@ -51,7 +51,7 @@ void CpuOps::run(const LinearForward& o) {
   if (!is_smooth(o.act)) return layer_outputs(o.x, o.w, o.bias, o.added, o.act, o.y);
   const Matrix sums = needs_input(o.act) ? o.z : o.y;
   layer_outputs(o.x, o.w, o.bias, {}, Activation::kNone, sums);
-  parallel_ranges(threads_, o.y.rows, o.y.cols * kSmoothCost, kGrain,
+  parallel_ranges(threads_, o.y.rows, o.y.cols * kSmoothCost, kLinearGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.activate(o.act, sums, o.y, r0, r1); });
 }
 
@@ -59,7 +59,7 @@ void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Matrix ad
                            Matrix y) {
   if (y.rows == 0 || y.cols == 0) return;
   if (!added.data && (y.cols == 1 || x.cols == 0)) {
-    parallel_ranges(threads_, y.rows, x.cols, kGrain, [&](int64_t r0, int64_t r1) {
+    parallel_ranges(threads_, y.rows, x.cols, kLinearGrain, [&](int64_t r0, int64_t r1) {
       for (int64_t o = 0; o < y.cols; ++o) {
         const float b = bias.empty() ? 0.0f : bias[static_cast<size_t>(o)];
         kernels_.one_output(x, w.element(o, 0), b, act, y.columns(o, 1), r0, r1);
@@ -79,7 +79,7 @@ void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Matrix ad
   }
   products_.forward(x, w, biases, added, y);
   if (act == Activation::kNone) return;
-  parallel_ranges(threads_, y.rows, y.cols, kGrain,
+  parallel_ranges(threads_, y.rows, y.cols, kLinearGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.relu(y, r0, r1); });
 }
 
@@ -116,11 +116,12 @@ void CpuOps::column_sums(const Matrix& x, View<float> sums) {
     return Range{b * kBlock, std::min((b + 1) * kBlock, x.cols)};
   };
   const int64_t work = std::max<int64_t>(x.cols, 16) * x.rows;  // a row has a cache line at least
-  const Parts parts = parts_for(threads_, work, kGrain).at_most(blocks * chunks);
+  const Parts parts = parts_for(threads_, work, kLinearGrain).at_most(blocks * chunks);
   if (parts <= blocks || chunks == 1) {
-    return parallel_ranges(threads_, blocks, kBlock * x.rows, kGrain, [&](int64_t b0, int64_t b1) {
-      kernels_.column_sums(x, b0 * kBlock, columns(b1 - 1).end, sums.data());
-    });
+    return parallel_ranges(threads_, blocks, kBlock * x.rows, kLinearGrain,
+                           [&](int64_t b0, int64_t b1) {
+                             kernels_.column_sums(x, b0 * kBlock, columns(b1 - 1).end, sums.data());
+                           });
   }
   chunk_sums_.reserve(static_cast<size_t>(chunks * x.cols));
   const auto chunk_at = [&](int64_t c) { return chunk_sums_.data() + c * x.cols; };
@@ -149,13 +150,13 @@ void CpuOps::run(const ActivationBackward& o) {
   const auto& [act, y, z, dy] = o;
   if (act == Activation::kNone) return;
   if (act == Activation::kRelu) {
-    return parallel_ranges(threads_, dy.rows, dy.cols, kGrain,
+    return parallel_ranges(threads_, dy.rows, dy.cols, kLinearGrain,
                            [&](int64_t r0, int64_t r1) { kernels_.relu_backward(y, dy, r0, r1); });
   }
   const Matrix& from = needs_input(act) ? z : y;
-  parallel_ranges(threads_, dy.rows, dy.cols * kSmoothCost, kGrain, [&](int64_t r0, int64_t r1) {
-    kernels_.activate_backward(act, from, dy, r0, r1);
-  });
+  parallel_ranges(
+      threads_, dy.rows, dy.cols * kSmoothCost, kLinearGrain,
+      [&](int64_t r0, int64_t r1) { kernels_.activate_backward(act, from, dy, r0, r1); });
 }
 
 void CpuOps::run(const LinearBackward& layer) {

@@ -9,8 +9,8 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kChunk = 64;  // samples whose losses are summed as a unit
-constexpr int64_t kGrain = 2;   // such units for a thread
+constexpr int64_t kChunk = 64;     // samples whose losses are summed as a unit
+constexpr int64_t kLossGrain = 2;  // such units for a thread
 
 float logit_at(const Matrix& m, int64_t r) {
   return dispatch_compute(
@@ -30,7 +30,7 @@ void CpuOps::run(const BceWithLogits& o) {
   const auto& [logits, targets, scale, loss, dlogits] = o;
   const int64_t chunks = (logits.rows + kChunk - 1) / kChunk;
   loss_parts_.reserve(static_cast<size_t>(chunks));
-  parallel_ranges(threads_, chunks, 1, kGrain, [&](int64_t c0, int64_t c1) {
+  parallel_ranges(threads_, chunks, 1, kLossGrain, [&](int64_t c0, int64_t c1) {
     for (int64_t c = c0; c < c1; ++c) {
       double sum = 0;
       for (int64_t r = c * kChunk; r < std::min(logits.rows, (c + 1) * kChunk); ++r) {
@@ -54,7 +54,7 @@ void CpuOps::run(const BceWithLogits& o) {
 
 void CpuOps::run(const Sigmoid& o) {
   const auto& [logits, p] = o;
-  parallel_ranges(threads_, logits.rows, 1, kGrain * kChunk, [&](int64_t r0, int64_t r1) {
+  parallel_ranges(threads_, logits.rows, 1, kLossGrain * kChunk, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
       const double l = logit_at(logits, r);
       p[static_cast<size_t>(r)] = static_cast<float>(logistic(l, std::exp(-std::abs(l))));

@@ -7,7 +7,7 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements per thread
+constexpr int64_t kMaxBagsGrain = 16384;  // elements per thread
 
 /// Calls body(b0, b1) for ranges of bags with about as many ids.
 template <class Body>
@@ -16,7 +16,7 @@ void for_bag_ranges(int threads, const int64_t* offsets, int64_t bags, int64_t w
   if (bags == 0 || width == 0) return;
   const auto before = [&](int64_t b) { return (offsets[b] - offsets[0] + b) * width; };
   const int64_t total = before(bags);
-  const Parts parts = parts_for(threads, total, kGrain);
+  const Parts parts = parts_for(threads, total, kMaxBagsGrain);
   parallel(parts, [&](int part) {
     const Range mine = part_of(total, part, parts);
     const int64_t b0 = first_at(bags, mine.begin, before);
@@ -42,7 +42,7 @@ void CpuOps::run(const MaxBagBackward& o) {
 void CpuOps::run(const SeparateIds& o) {
   if (o.ids.bags == 0) return;
   const int64_t first = o.ids.offsets[0], ids = o.ids.offsets[o.ids.bags] - first;
-  parallel_ranges(threads_, static_cast<int64_t>(o.offsets.size()), 1, kGrain,
+  parallel_ranges(threads_, static_cast<int64_t>(o.offsets.size()), 1, kMaxBagsGrain,
                   [&](int64_t begin, int64_t end) {
                     for (int64_t k = begin; k < end; ++k) {
                       o.offsets[static_cast<size_t>(k)] = first + std::min(k, ids);

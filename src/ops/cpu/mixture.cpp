@@ -9,7 +9,7 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 8192;  // products per thread
+constexpr int64_t kMixtureGrain = 8192;  // products per thread
 
 /// Each task's softmax in place, of float32.
 void make_shares(const MixForward& o, int64_t r0, int64_t r1) {
@@ -30,7 +30,7 @@ int64_t products_of_row(const MixtureShape& s) { return s.tasks * s.experts * s.
 }  // namespace
 
 void CpuOps::run(const MixForward& o) {
-  parallel_ranges(threads_, o.y.rows, products_of_row(o.shape), kGrain,
+  parallel_ranges(threads_, o.y.rows, products_of_row(o.shape), kMixtureGrain,
                   [&](int64_t r0, int64_t r1) {
                     for (int64_t r = r0; r < r1; ++r) {
                       kernels_.to_float(o.logits.type, o.logits.row_range(r, 1).data,
@@ -42,7 +42,7 @@ void CpuOps::run(const MixForward& o) {
 }
 
 void CpuOps::run(const MixBackward& o) {
-  parallel_ranges(threads_, o.dy.rows, 2 * products_of_row(o.shape), kGrain,
+  parallel_ranges(threads_, o.dy.rows, 2 * products_of_row(o.shape), kMixtureGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.mix_backward_rows(o, r0, r1); });
 }
 

@@ -8,7 +8,7 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements per thread
+constexpr int64_t kMovementGrain = 16384;  // elements per thread
 
 struct Span {
   uintptr_t begin;
@@ -122,7 +122,7 @@ void CpuOps::run(const CopyBlocks& o) {
     all = {std::min(all.begin, s.begin), std::max(all.end, s.end)};
     total += b.rows * b.cols;
   }
-  const Parts parts = parts_for(threads_, total, kGrain);
+  const Parts parts = parts_for(threads_, total, kMovementGrain);
   if (parts == 1) {
     for (const BlockCopy& b : blocks_) {
       if (!empty(b)) kernels_.copy_rows(b);
@@ -141,7 +141,7 @@ void CpuOps::run(const CopyBlocks& o) {
 
 void CpuOps::run(const Convert& o) {
   const auto& [x, y] = o;
-  parallel_ranges(threads_, y.rows, y.cols, kGrain, [&](int64_t r0, int64_t r1) {
+  parallel_ranges(threads_, y.rows, y.cols, kMovementGrain, [&](int64_t r0, int64_t r1) {
     BlockCopy b;
     b.src = x.element(r0, 0);
     b.dst = y.element(r0, 0);
@@ -157,17 +157,17 @@ void CpuOps::run(const Convert& o) {
 
 void CpuOps::run(const Add& o) {
   const auto& [x, y] = o;
-  parallel_ranges(threads_, y.rows, y.cols, kGrain,
+  parallel_ranges(threads_, y.rows, y.cols, kMovementGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.add(x, y, r0, r1); });
 }
 
 void CpuOps::run(const AddRowSums& o) {
-  parallel_ranges(threads_, o.x.rows, o.x.cols, kGrain,
+  parallel_ranges(threads_, o.x.rows, o.x.cols, kMovementGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.add_row_sums(o.x, o.y, r0, r1); });
 }
 
 void CpuOps::run(const RepeatColumn& o) {
-  parallel_ranges(threads_, o.y.rows, o.y.cols, kGrain,
+  parallel_ranges(threads_, o.y.rows, o.y.cols, kMovementGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.repeat_column(o.x, o.y, r0, r1); });
 }
 
@@ -181,7 +181,7 @@ void CpuOps::run(const FillZero& o) {
 void CpuOps::run(const FindNonFinite& o) {
   const auto& [x, bad] = o;
   std::atomic<bool> finite{true};
-  parallel_ranges(threads_, x.rows, x.cols, kGrain, [&](int64_t r0, int64_t r1) {
+  parallel_ranges(threads_, x.rows, x.cols, kMovementGrain, [&](int64_t r0, int64_t r1) {
     if (!kernels_.all_finite(x, r0, r1)) finite = false;
   });
   if (!finite) bad[0] = 1;

@@ -67,12 +67,12 @@ constexpr LinearCase kLinearCases[] = {
      }},
 };
 
-class LinearPartOf : public testing::TestWithParam<LinearCase> {
+class LinearPartOf : public ::testing::TestWithParam<LinearCase> {
  protected:
   static constexpr int kSteps = 4;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, LinearPartOf, testing::ValuesIn(kLinearCases),
+INSTANTIATE_TEST_SUITE_P(All, LinearPartOf, ::testing::ValuesIn(kLinearCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(LinearPartOf, EveryWeightOfAnIdOrADenseFeatureIsTrained) {
