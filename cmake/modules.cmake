@@ -87,8 +87,8 @@ function(dlrm_module name)
 endfunction()
 
 # dlrm_test(NAME DEPS modules... [SHARES n]): the GoogleTest program NAME_test from tests/NAME/*.cpp
-# and tests/NAME/*/*.cpp, compiled twelve at a time. ctest runs its tests in n shares,
-# which may run at the same time, and not each in a process of its own.
+# and tests/NAME/*/*.cpp, compiled twelve at a time: a changed file's unit takes some 10 to 15 s. ctest
+# runs its tests in n shares, which may run at the same time, and not each in a process of its own.
 function(dlrm_test name)
   cmake_parse_arguments(T "" "SHARES" "DEPS;LIBS" ${ARGN})
   set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${name})
