@@ -1,7 +1,5 @@
 #include "dlrm/data/record_source.h"
 
-#include <cmath>
-
 #include "dlrm/core/error.h"
 
 #include "linear_source.h"
@@ -19,15 +17,13 @@ RecordInputs inputs_for(const RunConfig& config, const FilePreprocessing& prepro
   return {parse_preprocessing(preprocessing.bytes, where), inputs_of(config.model), where};
 }
 
+/// A missing value is empty. Of values that are no texts, JSON has only infinities as texts.
 std::string csv_text(const Field& field) {
   const Value value = field.listed || field.values.empty() ? Value{} : field.values[0];
   const bool is_text = value.kind == Value::Kind::kText;
-  const bool is_number = value.kind == Value::Kind::kNumber;
-  const bool is_missing =
-      value.kind == Value::Kind::kMissing || (is_number && std::isnan(value.number));
-  if (is_missing && !field.listed) return {};
-  if (is_number && std::isinf(value.number)) return value.number > 0 ? "inf" : "-inf";
-  const std::string text = is_text ? std::string(value.text) : json_text(field);
+  std::string text = is_text ? std::string(value.text) : json_text(field);
+  if (!is_text && text == "null") return {};
+  if (!is_text && text[0] == '"') text = text.substr(1, text.size() - 2);
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) {

@@ -282,6 +282,21 @@ class Records(Serving):
         self.assertEqual([(answer["user"], answer.get("error")) for answer in answers],
                          [("a", None), ("b", None), ("c", "age: 'x' is not a number")])
 
+    def test_keys_that_are_missing_or_infinite(self):
+        self.trained("label: click\ndense: [age]\nsparse: [user]\n", self.write("log.csv", "click,age,user\n1,3,a\n0,4,b\n"))
+        import pyarrow as pa
+        import pyarrow.parquet
+        scores = [1.5, float("nan"), float("inf"), -float("inf"), None]
+        pyarrow.parquet.write_table(pa.table({"age": [1] * 5, "user": ["null"] * 5, "score": scores}), self.path("log.parquet"))
+        done = subprocess.run([self.infer, "ckpt", "--records", "log.parquet", "--keys", "score,user"], cwd=self.folder,
+                              capture_output=True, text=True, env={**os.environ, "DLRM_PYTHON": sys.executable})
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([(a["score"], a["user"]) for a in answers], [(s, "null") for s in (1.5, None, "inf", "-inf", None)])
+        self.predict("log.parquet", "score,user")
+        with open(self.path("p.csv"), encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))[1:]
+        self.assertEqual([row[1:3] for row in rows], [[text, "null"] for text in ("1.5", "", "inf", "-inf", "")])
+
     def test_files_of_records(self):
         records = [{"click": 1, "age": age, "user": f"u{age}"} for age in range(20)]
         log = self.write("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
