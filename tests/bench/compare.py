@@ -46,7 +46,7 @@ def arguments():
     parser.add_argument("--isa", choices=LIMITS, required=True, help="the instruction set that both sides may use")
     parser.add_argument("--rows", default="*", help="with * and ?, separated by commas: " + ", ".join(map(name_of, ROWS)))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.6, help="of training in each measurement")
+    parser.add_argument("--seconds", type=float, default=0.6, help="of each measurement, after a warm-up")
     parser.add_argument("--programs", default=os.path.join(contestants.ROOT, "build/cpu/bin"))
     parser.add_argument("--data", default=os.path.join(tempfile.gettempdir(), "dlrm-compare"),
                         help="folder for the datasets")
@@ -70,25 +70,28 @@ class Comparison:
         from pytorch_dlrm import KINDS, Peer
         config = os.path.join(contestants.ROOT, MODELS[model])
         shapes, data = model_shapes.load(config), self.dataset(model, config)
-        limits = json.loads(contestants.run([os.path.join(self.options.programs, "dlrm-bench"), "limits", "--seconds", "0.5"]))
-        self.own["limits"].append(limits)
         peer = Peer(shapes, KINDS)
         versions = {name: importlib.metadata.version(name) for name in ("torch", "fbgemm-gpu-cpu")}
         found = {row: {"model": model, "precision": row[1], "batch": row[2], "bytes": shapes.bytes_per_sample(),
                        "flops": shapes.flops_per_sample(), "date": time.strftime("%Y-%m-%d"), "versions": versions,
-                       "ours": [], "peers": {}} for row in rows}
+                       "ours": [], "shares": [], "peers": {}} for row in rows}
         for _ in range(self.options.rounds):
+            program = os.path.join(self.options.programs, "dlrm-bench")
+            limits = json.loads(contestants.run([program, "limits", "--seconds", "0.3"]))
+            self.own["limits"].append(limits)
             for row, own in found.items():
                 _, precision, batch = row
-                rate = max(own["ours"], default=0.3 * compare_report.limit(own, limits))
-                settings = {"train.steps": max(10, int(self.options.seconds * rate / batch)), "data.train": data,
-                            "data.source": "hdf5", "train.global_batch_size": batch, "train.precision": precision}
-                own["ours"].append(contestants.train(self.options.programs, config, settings)["samples_per_second"])
+                most = compare_report.limit(own, limits)
+                settings = {"data.train": data, "data.source": "hdf5", "train.global_batch_size": batch,
+                            "train.precision": precision}
+                steps = max(5, int(self.options.seconds * max(own["ours"], default=0.5 * most) / batch))
+                own["ours"].append(contestants.warm_rate(self.options.programs, config, settings, steps))
+                own["shares"].append(own["ours"][-1] / most)
                 for kind in KINDS:
                     for threads in (1, 2):
                         rate = peer.measure(kind, precision, batch, threads, self.options.seconds)["samples_per_second"]
                         own["peers"].setdefault(kind, {}).setdefault(threads, []).append(rate)
-                print(name_of(row), *(f"{key} {value}" for key, value in own.items() if key in ("ours", "peers")),
+                print(name_of(row), *(f"{key} {value}" for key, value in own.items() if key in ("ours", "shares", "peers")),
                       file=sys.stderr, flush=True)
             self.own["rows"].update((name_of(row), own) for row, own in found.items())
             with open(self.options.output, "w", encoding="utf-8") as file:

@@ -29,9 +29,9 @@ def peer(rates):
     return max((statistics.median(found), threads) for threads, found in rates.items())
 
 
-def table_line(row, limits):
-    ours, most = statistics.median(row["ours"]), statistics.median(limit(row, own) for own in limits)
-    cells = [row["model"], row["precision"], str(row["batch"]), spread(row["ours"]), f"{100 * ours / most:.0f} %"]
+def table_line(row):
+    ours, share = statistics.median(row["ours"]), statistics.median(row["shares"])
+    cells = [row["model"], row["precision"], str(row["batch"]), spread(row["ours"]), f"{100 * share:.0f} %"]
     for kind in PEERS:
         rate, threads = peer(row["peers"][kind])
         cells.append(f"{ours / rate:.2f}× ({number(rate)}, {threads})")
@@ -54,7 +54,7 @@ def markdown(result):
         lines += [f"{isa}, {own['limits'][0]['processor']}, {versions}, {first['date']}. Samples/s, median (least to most); "
                   "of peers in brackets, with the better number of threads.", "", *limits_lines(own["limits"]), "",
                   "| model | precision | batch | ours | share of the limit | over " + " | over ".join(PEERS.values()) + " |",
-                  "|---" * (5 + len(PEERS)) + "|", *(table_line(row, own["limits"]) for row in own["rows"].values()), ""]
+                  "|---" * (5 + len(PEERS)) + "|", *(table_line(row) for row in own["rows"].values()), ""]
     return "\n".join(lines)
 
 

@@ -17,9 +17,22 @@ def run(command):
 def train(programs, config, settings, before=()):
     """The summary of a run of dlrm-train that keeps nothing. `before`: words that start it, such as taskset's."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = {**settings, "eval.at_end": "false", "output.directory": folder,
-                    "checkpoint.directory": os.path.join(folder, "checkpoints"), "output.metrics_every": 1 << 30}
-        sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        run([*before, os.path.join(programs, "dlrm-train"), config, *sets])
-        with open(os.path.join(folder, "summary.json"), encoding="utf-8") as file:
-            return json.load(file)
+        settings = {**settings, "output.metrics_every": 1 << 30}
+        return json.loads(train_in(folder, programs, config, settings, "summary.json", before))
+
+
+def warm_rate(programs, config, settings, steps):
+    """The samples/s of the second half of 2 * `steps` steps: the first ones make kernels and touch memory."""
+    settings = {**settings, "train.steps": 2 * steps, "output.metrics_every": steps}
+    with tempfile.TemporaryDirectory() as folder:
+        lines = train_in(folder, programs, config, settings, "metrics.jsonl").splitlines()
+        return json.loads(lines[-1])["samples_per_second"]
+
+
+def train_in(folder, programs, config, settings, result, before=()):
+    settings = {**settings, "eval.at_end": "false", "output.directory": folder,
+                "checkpoint.directory": os.path.join(folder, "checkpoints")}
+    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    run([*before, os.path.join(programs, "dlrm-train"), config, *sets])
+    with open(os.path.join(folder, result), encoding="utf-8") as file:
+        return file.read()
