@@ -48,6 +48,13 @@ template <int R, int V>
 [[gnu::noinline]] void multiply_step(const ProductStep& s) {
   Floats<kLanes> sum[R][V] = {};
   const float *a = s.a, *b = s.b;
+  if (!s.first) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      __builtin_prefetch(s.c + r * s.stride, 1);
+      __builtin_prefetch(s.c + r * s.stride + s.columns - 1, 1);
+    }
+  }
   for (int64_t p = 0; p < s.depth; ++p, a += s.a_depth, b += V * kLanes) {
     Floats<kLanes> right[V];
     for (int q = 0; q < V; ++q) right[q] = load<kLanes>(b + q * kLanes);
