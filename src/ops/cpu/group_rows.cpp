@@ -1,22 +1,113 @@
 #include <atomic>
+#include <utility>
 
 #include "dlrm/core/error.h"
 
 #include "cpu/cpu_ops.h"
 #include "cpu/parallel.h"
+#include "cpu/row_entries.h"
 #include "cpu/row_sorter.h"
 
 namespace dlrm::cpu {
+
+/// A table that several threads sort. Consecutive parts have a piece each of the list of its ids.
+struct CutTable {
+  Ids ids;
+  Digits digits;
+  const SegmentedRows* runs;
+  int64_t first;       ///< place in the list of the ids of all cut tables
+  int first_part = 0;  ///< of those that have a piece
+  int pieces = 0;
+  char* entries = nullptr;
+  int64_t* counters = nullptr;  ///< [pieces, buckets]
+  int64_t* sums = nullptr;      ///< [pieces]
+  int64_t* counters_of(int piece) const { return counters + piece * digits.buckets(); }
+};
+
 namespace {
 
 constexpr int64_t kGroupingGrain = 2048;  // ids per thread
 
 size_t to_cache_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/// A part's piece of a cut table.
+struct Piece {
+  int number;
+  Range range;  ///< in the list of the table's ids
+};
+
+// The phases of cut tables: those of each digit, then those of the segments. All threads must have
+// ended one before the next begins.
+enum DigitPhase : int { kCountDigits, kAddCounts, kMoveEntries, kDigitPhases };
+enum SegmentPhase : int { kCountSegments, kWriteSegments, kSegmentPhases };
+
+/// The values of a digit whose counts a piece adds up.
+Range values_of(const CutTable& table, int piece) {
+  return part_of(table.digits.buckets(), piece, table.pieces);
+}
+
+template <class E>
+void count_digits(const CutTable& table, const Piece& piece, Digit digit, const E* entries) {
+  int64_t* const counts = table.counters_of(piece.number);
+  std::fill_n(counts, table.digits.buckets(), 0);
+  for (int64_t k = piece.range.begin; k < piece.range.end; ++k) ++counts[digit.of(entries[k])];
+}
+
+/// Of some values: each piece's places relative to the first one.
+void add_counts(const CutTable& table, const Piece& piece) {
+  const Range values = values_of(table, piece.number);
+  int64_t next = 0;
+  for (int64_t v = values.begin; v < values.end; ++v) {
+    for (int p = 0; p < table.pieces; ++p) {
+      next += std::exchange(table.counters_of(p)[v], next);
+    }
+  }
+  table.sums[piece.number] = next;
+}
+
+template <class E>
+void move_entries(const CutTable& table, const Piece& piece, Digit digit, const E* from, E* to) {
+  int64_t* const places = table.counters_of(piece.number);
+  int64_t first = 0;
+  for (int p = 0; p < table.pieces; ++p) {
+    const Range values = values_of(table, p);
+    for (int64_t v = values.begin; v < values.end; ++v) places[v] += first;
+    first += table.sums[p];
+  }
+  scatter(from, to, piece.range, digit, places);
+}
+
+template <class E>
+void write_segments(const CutTable& table, const Piece& piece, const E* sorted) {
+  int64_t run = 0;
+  for (int p = 0; p < piece.number; ++p) run += table.sums[p];
+  run = cut_runs(sorted, piece.range, table.ids.bag_bits, run, *table.runs);
+  if (piece.number == table.pieces - 1) end_runs(run, table.ids.count, *table.runs);
+}
+
+template <class E>
+void sort_piece(const CutTable& table, const Piece& piece, int phase) {
+  const int pass = phase / kDigitPhases, in_pass = phase % kDigitPhases;
+  E* from = reinterpret_cast<E*>(table.entries);
+  E* to = from + table.ids.count;
+  if (pass % 2 != 0) std::swap(from, to);
+  if (pass < table.digits.passes) {
+    const Digit digit = table.digits.of_pass(pass);
+    if (in_pass == kCountDigits && pass == 0) write_entries(table.ids, piece.range, from);
+    if (in_pass == kCountDigits) count_digits(table, piece, digit, from);
+    if (in_pass == kAddCounts) add_counts(table, piece);
+    if (in_pass == kMoveEntries) move_entries(table, piece, digit, from, to);
+  } else if (pass == table.digits.passes) {
+    if (in_pass == kCountSegments) table.sums[piece.number] = count_runs(from, piece.range);
+    if (in_pass == kWriteSegments) write_segments(table, piece, from);
+  }
+}
+
 }  // namespace
 
 RowSorter::RowSorter(Device& device, int threads)
     : threads_(threads), entries_(device, 0, "row sorting"), counters_(device, 0, "row sorting") {}
+RowSorter::~RowSorter() = default;
 
 void RowSorter::sort(View<const UpdatedShard> shards, const std::function<void()>& progress) {
   int64_t total = 0;
@@ -31,7 +122,7 @@ void RowSorter::sort(View<const UpdatedShard> shards, const std::function<void()
   lay_out(parts);
   int phases = 1;
   for (const CutTable& table : cut_) {
-    phases = std::max(phases, kPhasesOfDigit * table.digits.passes + 2);
+    phases = std::max(phases, kDigitPhases * table.digits.passes + kSegmentPhases);
   }
   std::atomic<size_t> next{0};
   parallel_phases(parts, phases, [&](int part, int phase) {
@@ -111,55 +202,6 @@ void RowSorter::sort_pieces(int part, int parts, int phase) const {
     const Piece piece{part - table.first_part, range};
     table.ids.with_entry([&]<class E>(E) { sort_piece<E>(table, piece, phase); });
   }
-}
-
-template <class E>
-void RowSorter::sort_piece(const CutTable& table, const Piece& piece, int phase) {
-  const int64_t buckets = table.digits.buckets();
-  const uint64_t mask = static_cast<uint64_t>(buckets - 1);
-  const int pass = phase / kPhasesOfDigit, shift = pass * table.digits.bits;
-  E* from = reinterpret_cast<E*>(table.entries);
-  E* to = from + table.ids.count;
-  if (pass % 2 != 0) std::swap(from, to);
-  int64_t* const mine = table.counters + piece.number * buckets;
-  const auto step = phase % kPhasesOfDigit;
-  if (pass > table.digits.passes) return;
-  if (pass == table.digits.passes) {
-    if (step == 0) table.sums[piece.number] = count_runs(from, piece.range);
-    if (step == 1) write_runs(table, piece, from);
-  } else if (step == 0) {
-    if (pass == 0) write_entries(table.ids, piece.range, from);
-    std::fill_n(mine, buckets, 0);
-    for (int64_t k = piece.range.begin; k < piece.range.end; ++k) {
-      ++mine[static_cast<uint64_t>(from[k].row) >> shift & mask];
-    }
-  } else if (step == 1) {
-    // Of a range of digits: each piece's places relative to the range's first one.
-    const Range range = part_of(buckets, piece.number, table.pieces);
-    int64_t next = 0;
-    for (int64_t b = range.begin; b < range.end; ++b) {
-      for (int p = 0; p < table.pieces; ++p) {
-        next += std::exchange(table.counters[p * buckets + b], next);
-      }
-    }
-    table.sums[piece.number] = next;
-  } else {
-    int64_t first = 0;
-    for (int p = 0; p < table.pieces; ++p) {
-      const Range range = part_of(buckets, p, table.pieces);
-      for (int64_t b = range.begin; b < range.end; ++b) mine[b] += first;
-      first += table.sums[p];
-    }
-    scatter(from, to, piece.range, shift, mask, mine);
-  }
-}
-
-template <class E>
-void RowSorter::write_runs(const CutTable& table, const Piece& piece, const E* sorted) {
-  int64_t run = 0;
-  for (int p = 0; p < piece.number; ++p) run += table.sums[p];
-  run = cut_runs(sorted, piece.range, table.ids.bag_bits, run, *table.runs);
-  if (piece.number == table.pieces - 1) end_runs(run, table.ids.count, *table.runs);
 }
 
 void CpuOps::run(const GroupRows& o) {

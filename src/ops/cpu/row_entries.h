@@ -91,11 +91,23 @@ struct Ids {
   }
 };
 
-/// Digits of a radix sort over the `bits` that rows need.
+/// A digit of rows in a radix sort.
+struct Digit {
+  int shift;
+  uint64_t mask;
+  uint64_t of(uint64_t row) const { return row >> shift & mask; }
+  template <class E>
+  uint64_t of(const E& entry) const {
+    return of(static_cast<uint64_t>(entry.row));
+  }
+};
+
+/// All digits of the bits that rows need.
 struct Digits {
   int passes;
   int bits;
   int64_t buckets() const { return int64_t{1} << bits; }
+  Digit of_pass(int pass) const { return {pass * bits, static_cast<uint64_t>(buckets() - 1)}; }
 
   explicit Digits(const Ids& ids) {
     const int needed = std::max(1, bits_of(ids.rows));
@@ -130,8 +142,7 @@ void write_entries(const Ids& ids, Range range, E* entries) {
 
 /// Writes the list of all ids and counts the values of each digit: counters [passes, buckets].
 template <class E>
-void write_and_count(const Ids& ids, const Digits& digits, E* entries, int64_t* counters) {
-  const uint64_t mask = static_cast<uint64_t>(digits.buckets() - 1);
+void write_and_count(const Ids& ids, Digits digits, E* entries, int64_t* counters) {
   std::fill_n(counters, digits.passes * digits.buckets(), 0);
   for (size_t g = 0; g < ids.groups.size(); ++g) {
     const IdGroup& group = ids.groups[g];
@@ -141,7 +152,7 @@ void write_and_count(const Ids& ids, const Digits& digits, E* entries, int64_t* 
         *entries++ = E::of(group.ids[k], g, bag, ids.bag_bits, group, k);
         int64_t* counts = counters;
         for (int pass = 0; pass < digits.passes; ++pass, counts += digits.buckets()) {
-          ++counts[row >> (pass * digits.bits) & mask];
+          ++counts[digits.of_pass(pass).of(row)];
         }
       }
     }
@@ -160,10 +171,8 @@ inline void counts_to_starts(int64_t* counts, int64_t buckets) {
 
 /// Moves entries [range) to the places of their digit, in order. starts: [buckets].
 template <class E>
-void scatter(const E* from, E* to, Range range, int shift, uint64_t mask, int64_t* starts) {
-  for (int64_t k = range.begin; k < range.end; ++k) {
-    to[starts[static_cast<uint64_t>(from[k].row) >> shift & mask]++] = from[k];
-  }
+void scatter(const E* from, E* to, Range range, Digit digit, int64_t* starts) {
+  for (int64_t k = range.begin; k < range.end; ++k) to[starts[digit.of(from[k])]++] = from[k];
 }
 
 /// The segments that begin in [range).
@@ -203,11 +212,10 @@ void sort_alone(const Ids& ids, const Digits& digits, E* entries, int64_t* count
                 const SegmentedRows& runs) {
   E* sorted = entries;
   E* other = sorted + ids.count;
-  const uint64_t mask = static_cast<uint64_t>(digits.buckets() - 1);
   write_and_count(ids, digits, sorted, counters);
   for (int pass = 0; pass < digits.passes; ++pass, counters += digits.buckets()) {
     counts_to_starts(counters, digits.buckets());
-    scatter(sorted, other, {0, ids.count}, pass * digits.bits, mask, counters);
+    scatter(sorted, other, {0, ids.count}, digits.of_pass(pass), counters);
     std::swap(sorted, other);
   }
   end_runs(cut_runs(sorted, {0, ids.count}, ids.bag_bits, 0, runs), ids.count, runs);
