@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -15,10 +15,11 @@ constexpr int64_t kLines = 15000;
 /// The rows of C1 to C26 in configs/criteo_kaggle.yaml: the published numbers of values.
 std::vector<int64_t> published_rows() {
   const std::string text = read_file(source_folder() / "configs/criteo_kaggle.yaml");
-  const std::regex rows("rows: ([0-9]+)");
+  const std::string key = "rows: ";
   std::vector<int64_t> found;
-  for (std::sregex_iterator at(text.begin(), text.end(), rows), end; at != end; ++at) {
-    found.push_back(std::stoll((*at)[1]));
+  for (size_t at = 0; (at = text.find(key, at)) != std::string::npos;) {
+    at += key.size();
+    if (std::isdigit(text[at])) found.push_back(std::stoll(text.substr(at)));
   }
   return found;
 }

@@ -1,6 +1,8 @@
 #include <map>
-#include <regex>
 #include <set>
+#include <sstream>
+
+#include <gmock/gmock.h>
 
 #include "fixture.h"
 
@@ -10,9 +12,12 @@ namespace {
 /// The options that a help text lists.
 std::set<std::string> listed(const std::string& help) {
   std::set<std::string> names;
-  const std::regex name("\n +(?:-[a-z],)?(--[a-z0-9-]+)");
-  for (std::sregex_iterator i(help.begin(), help.end(), name), end; i != end; ++i) {
-    names.insert((*i)[1]);
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    std::string word;
+    std::istringstream(line) >> word;
+    if (word.size() > 2 && word[2] == ',') word.erase(0, 3);  // -h,--help
+    if (line[0] == ' ' && word.starts_with("--")) names.insert(word);
   }
   return names;
 }
@@ -39,8 +44,7 @@ TEST(Help, ListsEveryOption) {
     EXPECT_EQ(listed(help.output), options) << program << "\n" << help.output;
     const Outcome version = run_command(program + " --version", folder.path());
     EXPECT_EQ(version.code, 0) << program;
-    EXPECT_TRUE(std::regex_search(version.output, std::regex("^(dlrm-[a-z]+ )?[0-9]+\\.[0-9]+")))
-        << version.output;
+    EXPECT_THAT(version.output, ::testing::ContainsRegex("^(dlrm-[a-z]+ )?[0-9]+[.][0-9]+"));
   }
 }
 
@@ -51,8 +55,7 @@ TEST(Help, AnUnknownOptionIsOneLineAndExitCode2) {
         "dlrm-infer checkpoint", "dlrm-data inspect data.h5"}) {
     const Outcome done = run_command(program + " --nonsense", folder.path());
     EXPECT_EQ(done.code, 2) << program;
-    EXPECT_TRUE(std::regex_match(done.errors, std::regex("error: .*--nonsense.*\n")))
-        << done.errors;
+    EXPECT_THAT(done.errors, ::testing::MatchesRegex("error: [^\n]*--nonsense[^\n]*\n"));
   }
 }
 
