@@ -33,9 +33,9 @@ class InAFolder(unittest.TestCase):
         os.makedirs(os.path.join(self.folder, "bin"), exist_ok=True)
         return Session(ROOT, os.path.join(self.folder, "bin"), self.folder, seconds, **options)
 
-    def program(self, name, body):
-        os.makedirs(os.path.join(self.folder, "bin"), exist_ok=True)
-        path = os.path.join(self.folder, "bin", name)
+    def program(self, name, body, folder=None):
+        path = os.path.join(folder or self.folder, "bin", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write("#!/bin/bash\n" + body)
         os.chmod(path, 0o755)
@@ -273,30 +273,34 @@ echo '{"name": "lookup fp32, uniform ids", "milliseconds": 2, "share": 0.5}' >>$
     HANG = "trap '' TERM; echo begun; sleep 600 & wait; sleep 600"
 
     def begin(self, train=TRAIN, bench=BENCH, call="--first", seconds="26"):
-        self.program("dlrm-train", '[ "$1" = --version ] && exit\n' + train)
-        self.program("dlrm-bench", bench)
-        self.program("dlrm-preflight", "echo 'ok      mpi           Open MPI'")
-        self.program("mpirun", "exit 3")
+        """A call has its programs, its temporary files and its output in a folder of its own."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        programs = {"dlrm-train": '[ "$1" = --version ] && exit\n' + train, "dlrm-bench": bench,
+                    "dlrm-preflight": "echo 'ok      mpi           Open MPI'", "mpirun": "exit 3"}
         for name in ("ops_test", "device_test", "train_test"):
-            self.program(name, "echo '[ RUN      ] A.One'; echo '[       OK ] A.One (0 ms)'")
-        env = {**os.environ, "PATH": os.path.join(self.folder, "bin") + ":" + os.environ["PATH"], "TMPDIR": self.folder}
-        return subprocess.Popen([os.path.join(ROOT, "launch/gpu_acceptance.sh"), call, "--emulated", "--seconds", seconds,
-                                 "--bin", os.path.join(self.folder, "bin"), "--output", os.path.join(self.folder, "output")],
-                                env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def end(self, process, timeout=120):
+            programs[name] = "echo '[ RUN      ] A.One'; echo '[       OK ] A.One (0 ms)'"
+        for name, body in programs.items():
+            self.program(name, body, folder)
+        binaries = os.path.join(folder, "bin")
+        process = subprocess.Popen([os.path.join(ROOT, "launch/gpu_acceptance.sh"), call, "--emulated", "--seconds", seconds,
+                                    "--bin", binaries, "--output", os.path.join(folder, "output")],
+                                   env={**os.environ, "PATH": binaries + ":" + os.environ["PATH"], "TMPDIR": folder},
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.kill)
-        said = process.communicate(timeout=timeout)[0]
-        self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "output"))), ["logs.tar.gz", "record.json", "record.md"])
-        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("gpu-acceptance-")], [])
-        with open(os.path.join(self.folder, "output", "record.json"), encoding="utf-8") as file:
+        return process, folder
+
+    def end(self, process, folder):
+        said = process.communicate(timeout=120)[0]
+        self.assertEqual(sorted(os.listdir(os.path.join(folder, "output"))), ["logs.tar.gz", "record.json", "record.md"])
+        self.assertEqual([name for name in os.listdir(folder) if name.startswith("gpu-acceptance-")], [])
+        with open(os.path.join(folder, "output", "record.json"), encoding="utf-8") as file:
             steps = {step["key"]: step for step in json.load(file)["steps"]}
-        with tarfile.open(os.path.join(self.folder, "output", "logs.tar.gz")) as packed:
+        with tarfile.open(os.path.join(folder, "output", "logs.tar.gz")) as packed:
             return said, steps, packed.getnames()
 
     def test_a_crash_fails_its_step_and_the_others_run(self):
-        process = self.begin("kill -SEGV $$")
-        said, steps, logs = self.end(process)
+        process, folder = self.begin("kill -SEGV $$")
+        said, steps, logs = self.end(process, folder)
         self.assertEqual(process.returncode, 1, said)
         self.assertEqual(list(steps), [key for key, _, _ in main.listed("first")])
         for key in ("start", "kernels", "operations", "devices"):
@@ -306,22 +310,22 @@ echo '{"name": "lookup fp32, uniform ids", "milliseconds": 2, "share": 0.5}' >>$
         self.assertIn("dcnv2-uniform.log", logs)
 
     def test_programs_that_hang_do_not_outlast_the_call(self):
-        for call in ("--first", "--second"):
-            process = self.begin(self.HANG, self.HANG, call)
-            said, steps, logs = self.end(process)
+        calls = {call: self.begin(self.HANG, self.HANG, "--" + call) for call in ("first", "second")}
+        for call, (process, folder) in calls.items():
+            said, steps, logs = self.end(process, folder)
             self.assertEqual(process.returncode, 1, said)
-            self.assertEqual(list(steps), [key for key, _, _ in main.listed(call[2:])])
+            self.assertEqual(list(steps), [key for key, _, _ in main.listed(call)])
             self.assertNotIn("cut short", [step["status"] for step in steps.values()])
             self.assertIn("preflight.log", logs)
 
     def test_after_sigterm_the_record_has_what_was_measured_and_nothing_runs(self):
-        process = self.begin(f"echo $$ >{self.folder}/pid; {self.HANG}", seconds="520")
+        process, folder = self.begin(f"echo $$ >{self.folder}/pid; {self.HANG}", seconds="520")
         for _ in range(600):
             time.sleep(0.05)
             if os.path.exists(f"{self.folder}/pid"):
                 break
         process.send_signal(signal.SIGTERM)
-        said, steps, logs = self.end(process)
+        said, steps, logs = self.end(process, folder)
         self.assertEqual(process.returncode, 1, said)
         self.assertEqual([step["status"] for step in steps.values()], ["passed", "cut short"])
         self.assertIn("preflight.log", logs)
