@@ -24,7 +24,7 @@ struct TimelineOptions {
 struct StepPlace {
   int rank = -1;
   int step = -1;
-  std::string stage;  ///< of TrainingStep
+  std::string stage;  ///< of Trainer::step()
 };
 
 /// What a rank's step queues.

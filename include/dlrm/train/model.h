@@ -7,17 +7,19 @@
 #include "dlrm/config/run_config.h"
 #include "dlrm/nn/interaction.h"
 #include "dlrm/nn/linear_part.h"
+#include "dlrm/nn/mixture.h"
 #include "dlrm/nn/mlp.h"
 #include "dlrm/nn/parameters.h"
-#include "dlrm/nn/towers.h"
 
 namespace dlrm {
 
 class LossReadback;
 class ProbabilityReadback;
 
-/// The data-parallel part of a model: bottom MLP, interaction, towers (top MLP), loss. Its inputs
-/// are device memory. `progress` is called between layers.
+/// The data-parallel part of a model: bottom MLP, interaction, towers (top MLP), loss. A tower for
+/// each label (ModelConfig::towers) leads from Z, the interaction's output, to its logits, over Z
+/// or over a mixture of experts. The model's inputs are device memory. `progress` is called between
+/// layers.
 class Model {
  public:
   /// `joined_gradients`: see Parameters::allocate().
@@ -61,6 +63,7 @@ class Model {
   /// Fills the columns of the linear part, if there is one, in de [b, W], and computes the
   /// gradients of its weights of dense features. Call it before backward_top().
   void backward_linear(const Matrix& de);
+  /// Computes dZ, the sum over the labels, which is rounded once a label.
   void backward_top(const Progress& progress);
   /// Fills the other columns of de, in the compute type, and the gradient of X.
   void backward_interaction(const Matrix& de, const Progress& progress);
@@ -78,11 +81,18 @@ class Model {
   struct Buffers {
     Buffer input, dx, dz, e, de;
   };
+  /// The MLP of a label.
+  struct LabelTower {
+    double weight = 1;  ///< of its loss
+    std::unique_ptr<Mlp> mlp;
+    Buffer dlogits;  ///< of its own, because gradients of weights may be deferred
+  };
   /// Results of the last forward pass.
   struct Outputs {
     Matrix input, x, e, z;
   };
 
+  void add_towers(const ModelConfig& model, const HiddenLayers& hidden);
   Buffer make_buffer(int64_t columns, const char* what) const;
   /// `given`, or a place in `buffer`, which is allocated first.
   Matrix place_of_vectors(const Matrix& given, Buffer& buffer, const char* what);
@@ -106,8 +116,10 @@ class Model {
   Parameters parameters_;
   std::unique_ptr<Mlp> bottom_;
   std::unique_ptr<Interaction> interaction_;
-  std::unique_ptr<Towers> towers_;
-  std::unique_ptr<LinearPart> linear_;  // or null
+  std::unique_ptr<Mixture> mixture_;  // or null
+  std::vector<LabelTower> towers_;
+  std::vector<Matrix> logits_, dlogits_;  // by label, [b, 1], of the last forward pass
+  std::unique_ptr<LinearPart> linear_;    // or null
   Buffers buffers_;
   Outputs last_;
   std::unique_ptr<LossReadback> loss_;

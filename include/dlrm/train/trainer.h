@@ -17,8 +17,11 @@ namespace dlrm {
 class BadIdReport;
 class BatchQueue;
 class GraphStep;
+class StageClock;
 class StepStatus;
-class TrainingStep;
+enum class StepHalf : uint8_t;
+struct PendingBatch;
+struct StepOptimizers;
 
 /// The result of one step. All fields but `dropped` are the same on every rank.
 struct StepResult {
@@ -92,9 +95,24 @@ class Trainer {
   ShardedEmbeddings::Traffic traffic() const;
 
  private:
+  using LaunchHalf = std::function<void(StepHalf half, const std::function<void()>& work)>;
+
   void initialise_dense();
   void route_ahead(const NextBatch& next);
   void end_batch();
+  /// The stages of a step on the oldest routed batch, whose dense part is `batch`: the figure of
+  /// docs/architecture.md, "The life of a batch". src/plan/simulate/step_graph.cpp has the same
+  /// order, to predict a step's time. On a device that runs asynchronously the work is queued and
+  /// the status is not sent yet. `launch` runs or replays a half. Null: both are run at once.
+  void train(const PendingBatch& batch, const StepOptimizers& now, const LaunchHalf& launch);
+  /// Up to the logits. `clock`: see stage(). `training`: the step of a training batch, or null.
+  void forward(const PendingBatch& batch, StageClock* clock, const OptimizerStep* training);
+  void prepare_ids();
+  void update_after_gradients_are_summed(const StepOptimizers& now, StageClock* clock);
+  void update_while_gradients_are_summed(const StepOptimizers& now, StageClock* clock);
+  /// `clock` is null unless a GPU's stages are timed.
+  template <class Work>
+  void stage(StageClock* clock, const char* name, const Work& work);
 
   Context& context_;
   Ops& ops_;
@@ -104,7 +122,10 @@ class Trainer {
   std::unique_ptr<BatchQueue> queue_;
   std::unique_ptr<BadIdReport> bad_ids_;
   std::unique_ptr<StepStatus> status_;
-  std::unique_ptr<TrainingStep> step_;
+  const bool asynchronous_;   // the device's calls return before their work is done
+  const Progress progress_;   // advances this rank's exchanges while it computes or waits
+  int64_t viewed_size_ = -1;  // of the last batch of which the host ran the forward pass
+  std::unique_ptr<StageClock> clock_;
   std::unique_ptr<GraphStep> graphs_;  // null: the host issues every operation in every step
 };
 

@@ -8,7 +8,7 @@
 
 namespace dlrm {
 
-/// Adds the tasks of a training step in the order in which TrainingStep makes them
+/// Adds the tasks of a training step in the order in which Trainer makes them
 /// (docs/architecture.md). Lookups and sorts are on the side lane. A task of a GPU stands
 /// for a few launches, about as many as the emulator counts.
 class StepGraph {

@@ -11,8 +11,9 @@ ProbabilityReadback::ProbabilityReadback(Context& context, Ops& ops)
       computed_(context.device.make_event()),
       transfer_(context.device, context.stream) {}
 
-void ProbabilityReadback::start(const Towers& towers, Matrix e, Parameters& parameters) {
-  logits_ = towers.logits();
+void ProbabilityReadback::start(const std::vector<Matrix>& logits, Matrix e,
+                                Parameters& parameters) {
+  logits_ = logits;
   if (host_visible_) return;
   const size_t size = logits_.size() * static_cast<size_t>(e.rows);
   probabilities_.reserve(size);

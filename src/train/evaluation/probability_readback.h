@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "dlrm/device/transfer.h"
-#include "dlrm/nn/towers.h"
+#include "dlrm/nn/mlp.h"
 
 #include "train/step/host_wait.h"
 
@@ -16,7 +16,7 @@ class ProbabilityReadback {
 
   /// Queues σ(logits) of every label. On a GPU also searches `e` and the parameters for values that
   /// are not finite, because a fused relu may turn a NaN into 0. e [b, W].
-  void start(const Towers& towers, Matrix e, Parameters& parameters);
+  void start(const std::vector<Matrix>& logits, Matrix e, Parameters& parameters);
   /// Waits for the probabilities and copies them to p [labels, b]. Throws run_error if a value was
   /// not finite.
   void finish(View<float> p, const Progress& progress);

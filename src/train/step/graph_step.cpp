@@ -1,5 +1,7 @@
 #include "graph_step.h"
 
+#include <utility>
+
 namespace dlrm {
 namespace {
 
@@ -18,17 +20,17 @@ int64_t trial_steps(int routing_depth) { return 50 + 2 * batches_in_flight(routi
 
 }  // namespace
 
-GraphStep::GraphStep(Context& context, ShardedEmbeddings& embeddings, TrainingStep& step,
-                     int routing_depth)
+GraphStep::GraphStep(Context& context, ShardedEmbeddings& embeddings, int routing_depth,
+                     TrainStep step)
     : context_(context),
       embeddings_(embeddings),
-      step_(step),
+      step_(std::move(step)),
       graphs_(context, recordings(routing_depth)),
       trial_steps_(trial_steps(routing_depth)) {}
 
-void GraphStep::train(const PendingBatch& batch, const StepOptimizers& now) {
-  if (gave_up_ || !step_.views_fit(batch.global_size)) {
-    step_.train(batch, now);
+void GraphStep::train(const PendingBatch& batch, const StepOptimizers& now, bool views_fit) {
+  if (gave_up_ || !views_fit) {
+    step_(batch, now, {});
   } else {
     train_recorded(batch, now);
   }
@@ -46,7 +48,7 @@ void GraphStep::train_recorded(const PendingBatch& batch, StepOptimizers now) {
   StepGraphs::Recording& recording = graphs_.find_or_add(key_);
   graphs_.send_hyperparams(now.dense, now.sparse);
   const ShardedEmbeddings::Traffic before = embeddings_.step_traffic();
-  step_.train(batch, now, [&](StepHalf half, const std::function<void()>& work) {
+  step_(batch, now, [&](StepHalf half, const std::function<void()>& work) {
     graphs_.run(recording, half, work);
   });
   if (recording.runs < 2) {

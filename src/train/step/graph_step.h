@@ -1,10 +1,22 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 
+#include "batch_queue.h"
 #include "step_graphs.h"
-#include "training_step.h"
 
 namespace dlrm {
+
+/// The optimizers' constants for one step. Learning rates include the schedule's factor.
+struct StepOptimizers {
+  OptimizerStep dense, sparse;
+};
+
+/// Runs a half's work, or replays a recording of it.
+using LaunchHalf = std::function<void(StepHalf half, const std::function<void()>& work)>;
+/// Trainer::train().
+using TrainStep = std::function<void(const PendingBatch& batch, const StepOptimizers& now,
+                                     const LaunchHalf& launch)>;
 
 /// Records steps whose sizes and addresses recur as graphs and replays them. The results are
 /// bitwise the same, with less work for the host. Other steps run eagerly. If none of about the
@@ -12,10 +24,11 @@ namespace dlrm {
 class GraphStep {
  public:
   /// `routing_depth` is the number of batches routed ahead. The number of recordings depends on it.
-  GraphStep(Context& context, ShardedEmbeddings& embeddings, TrainingStep& step, int routing_depth);
+  GraphStep(Context& context, ShardedEmbeddings& embeddings, int routing_depth, TrainStep step);
 
-  /// See TrainingStep::train().
-  void train(const PendingBatch& batch, const StepOptimizers& now);
+  /// `views_fit`: the last forward pass that the host ran was for a batch of this size. The model's
+  /// views then fit a replay.
+  void train(const PendingBatch& batch, const StepOptimizers& now, bool views_fit);
   /// Steps replayed so far.
   int64_t replayed() const { return graphs_.launched() / 2; }
   /// Bytes that replayed steps sent, which ShardedEmbeddings::traffic() does not count.
@@ -27,7 +40,7 @@ class GraphStep {
 
   Context& context_;
   ShardedEmbeddings& embeddings_;
-  TrainingStep& step_;
+  const TrainStep step_;
   StepGraphs graphs_;
   const int64_t trial_steps_;
   StepGraphs::Key key_;

@@ -28,9 +28,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
       batch, HiddenLayers{m.dropout.bottom, config.train.seed, m.layer_norm.bottom});
   interaction_ = make_interaction(m.interaction, {context, ops, parameters_, compute_, batch,
                                                   m.interaction_inputs(), m.projected_features()});
-  towers_ =
-      std::make_unique<Towers>(context, ops, parameters_, m, interaction_->width(), compute_, batch,
-                               HiddenLayers{m.dropout.top, config.train.seed, m.layer_norm.top});
+  add_towers(m, HiddenLayers{m.dropout.top, config.train.seed, m.layer_norm.top});
   if (m.linear) {
     linear_ = std::make_unique<LinearPart>(context, ops, parameters_, m, compute_, batch);
   }
@@ -39,12 +37,30 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
   buffers_ = {
       buffer(m.dense_features), buffer(bottom_->outputs()), buffer(interaction_->width()), {}, {}};
   std::vector<double> weights;
-  for (size_t label = 0; label < towers_->count(); ++label)
-    weights.push_back(towers_->weight(label));
+  for (const LabelTower& tower : towers_) weights.push_back(tower.weight);
   loss_ = std::make_unique<LossReadback>(context, parameters_.skip_update_flag(), weights);
 }
 
 Model::~Model() = default;
+
+void Model::add_towers(const ModelConfig& model, const HiddenLayers& hidden) {
+  int64_t inputs = interaction_->width();
+  if (model.experts.count > 0) {
+    mixture_ = std::make_unique<Mixture>(context_, ops_, parameters_, model, inputs, compute_,
+                                         max_batch_, hidden);
+    inputs = model.experts.layers.back();
+  }
+  for (const Tower& tower : model.towers()) {
+    LabelTower added;
+    added.weight = tower.weight;
+    added.mlp =
+        std::make_unique<Mlp>(context_, ops_, parameters_, tower.path, inputs, tower.layers,
+                              model.activation, Activation::kNone, compute_, max_batch_, hidden);
+    added.dlogits = make_buffer(1, "activation gradients");
+    towers_.push_back(std::move(added));
+  }
+  logits_.resize(towers_.size()), dlogits_.resize(towers_.size());
+}
 
 void Model::bottom(View<const float> dense, int64_t b, const Progress& progress,
                    const DropoutPlace* training) {
@@ -65,18 +81,23 @@ void Model::interact(const Matrix& e, const Progress& progress) {
 }
 
 void Model::top(const Progress& progress, const DropoutPlace* training) {
-  towers_->forward(last_.z, progress, training);
-  if (linear_) linear_->forward(last_.input, of_linear_part(last_.e), towers_->logits());
+  if (mixture_) mixture_->forward(last_.z, progress, training);
+  for (size_t t = 0; t < towers_.size(); ++t) {
+    const Matrix input = mixture_ ? mixture_->input_of(t) : last_.z;
+    logits_[t] = dlogits_[t] = towers_[t].mlp->forward(input, progress, training);
+    dlogits_[t].data = towers_[t].dlogits.data();
+  }
+  if (linear_) linear_->forward(last_.input, of_linear_part(last_.e), logits_);
 }
 
 void Model::loss(const Targets& targets, int64_t global_size) {
-  for (size_t label = 0; label < towers_->count(); ++label) {
-    const float scale =
-        static_cast<float>(towers_->weight(label)) / static_cast<float>(global_size);
-    const Matrix logits = towers_->logits()[label];
-    ops_.bce_with_logits(logits, of_label(targets, label, towers_->count()), scale,
-                         loss_->device(label), towers_->dlogits()[label]);
-    if (float* flag = parameters_.skip_update_flag()) ops_.find_non_finite(logits, {flag, 1});
+  for (size_t label = 0; label < towers_.size(); ++label) {
+    const float scale = static_cast<float>(towers_[label].weight) / static_cast<float>(global_size);
+    ops_.bce_with_logits(logits_[label], of_label(targets, label, towers_.size()), scale,
+                         loss_->device(label), dlogits_[label]);
+    if (float* flag = parameters_.skip_update_flag()) {
+      ops_.find_non_finite(logits_[label], {flag, 1});
+    }
   }
   loss_->copy();
 }
@@ -86,18 +107,28 @@ double Model::loss_sum(const Progress& progress) { return loss_->wait(progress);
 bool Model::update_skipped() const { return loss_->update_skipped(); }
 bool Model::update_skipped_after_all_work() { return loss_->update_skipped_after_all_work(); }
 
-void Model::start_probabilities() { probabilities_->start(*towers_, last_.e, parameters_); }
+void Model::start_probabilities() { probabilities_->start(logits_, last_.e, parameters_); }
 
 void Model::finish_probabilities(View<float> p, const Progress& progress) {
   probabilities_->finish(p, progress);
 }
 
 void Model::backward_linear(const Matrix& de) {
-  if (linear_) linear_->backward(towers_->dlogits(), of_linear_part(de));
+  if (linear_) linear_->backward(dlogits_, of_linear_part(de));
 }
 
+/// From the last tower, because backward fills the gradients of parameters from the end.
 void Model::backward_top(const Progress& progress) {
-  towers_->backward(in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
+  const Matrix dz = in(buffers_.dz, last_.z.rows, last_.z.cols);
+  for (size_t t = towers_.size(); t-- > 0;) {
+    if (mixture_) {
+      towers_[t].mlp->backward(dlogits_[t], mixture_->gradient_of(t), progress);
+      continue;
+    }
+    const bool is_first = t + 1 == towers_.size();
+    towers_[t].mlp->backward(dlogits_[t], dz, progress, is_first ? Matrix() : dz);
+  }
+  if (mixture_) mixture_->backward(dz, progress);
 }
 
 /// With a linear part E has more columns than the interaction has a place for.
@@ -133,9 +164,13 @@ void Model::backward_bottom(const Progress& progress) {
 std::optional<std::string> Model::first_bad_output() {
   auto outputs = bottom_->activations();
   outputs.emplace_back("embeddings", last_.e);
-  for (const auto& part : {interaction_->activations(), towers_->activations()}) {
-    outputs.insert(outputs.end(), part.begin(), part.end());
-  }
+  const auto append = [&](const auto& part) {
+    const auto more = part.activations();
+    outputs.insert(outputs.end(), more.begin(), more.end());
+  };
+  append(*interaction_);
+  if (mixture_) append(*mixture_);
+  for (const LabelTower& tower : towers_) append(*tower.mlp);
   for (const auto& [path, value] : outputs) {
     if (!is_finite(value)) return path;
   }

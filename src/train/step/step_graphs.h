@@ -10,9 +10,10 @@
 #include "dlrm/embedding/sharded_embeddings.h"
 #include "dlrm/ops/types.h"
 
-#include "training_step.h"
-
 namespace dlrm {
+
+/// The halves in which a step is launched. The loss is known after the first.
+enum class StepHalf : uint8_t { kForward, kBackward };
 
 /// Recordings of steps. A step has a key: the sizes and addresses of its batch. Steps with equal
 /// keys do the same work. A step with a new key runs eagerly, so that buffers grow and algorithms

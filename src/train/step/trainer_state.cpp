@@ -5,6 +5,22 @@
 
 namespace dlrm {
 
+void Trainer::initialise() {
+  embeddings_.initialise();
+  // Parameters::initialise() does not write state that begins at 0.
+  for (const TensorShard& shard : model_.parameters().shards(false)) {
+    const std::vector<float> zeros(static_cast<size_t>(shard.rows.size() * shard.columns.size()));
+    shard.write(0, shard.rows.size(), zeros.data());
+  }
+  initialise_dense();
+}
+
+void Trainer::initialise_dense() {
+  const TrainConfig& train = config_.train;
+  model_.parameters().initialise(train.seed,
+                                 static_cast<float>(train.dense_optimizer.initial_accumulator));
+}
+
 std::vector<std::string> Trainer::tuned_algorithms() const {
   const std::vector<std::byte> mine = ops_.tuned_algorithms();
   return gather_texts(context_.comm, {reinterpret_cast<const char*>(mine.data()), mine.size()});
