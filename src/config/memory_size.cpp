@@ -9,7 +9,7 @@
 namespace dlrm {
 namespace {
 
-constexpr double kMost = 1e9;  // of any unit
+constexpr double kMostBytes = 1e9 * 0x1p40;
 
 std::optional<double> bytes_of_unit(std::string_view unit) {
   if (unit == "KiB") return 0x1p10;
@@ -32,7 +32,7 @@ std::optional<MemorySize> parsed_size(std::string_view text) {
     return amount <= 100 ? std::optional(MemorySize{amount / 100, true}) : std::nullopt;
   }
   const std::optional<double> bytes = bytes_of_unit(unit);
-  if (!bytes || amount > kMost) return std::nullopt;
+  if (!bytes || amount * *bytes > kMostBytes) return std::nullopt;
   return MemorySize{amount * *bytes, false};
 }
 
