@@ -7,6 +7,7 @@
 
 #include "dlrm/core/row_runs.h"
 #include "dlrm/plan/traffic.h"
+#include "dlrm/wire/list_room.h"
 #include "dlrm/wire/message_bytes.h"
 
 #include "numbers.h"
@@ -23,10 +24,10 @@ constexpr double kBytesALongRun = 64;  // the run and its list entries
 /// weights.
 constexpr double kWeightedSort = 36, kGpuWeightedSort = 8;
 
-/// Room for a list of so many ids or bags in cut rows, if its capacity recurs
-/// (embedding/list_capacities.h), and the buffer may have grown by a quarter. Capacities follow the
-/// longest of the first lists, one standard deviation above the mean.
-double gpu_list_room(double count) { return kGrowth * (count + 4 + 7 * std::sqrt(count)); }
+/// Room for a list of so many ids or bags in cut rows, where the buffer may have grown by a
+/// quarter. Capacities follow the longest of the first lists, one standard deviation above the
+/// mean.
+double gpu_list_room(double count) { return kGrowth * list_room(count, kRoomDeviations + 1); }
 
 /// Keys count the rows of all tables.
 double gpu_key_bytes(const ModelConfig& model) {

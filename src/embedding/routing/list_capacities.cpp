@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlrm/wire/list_room.h"
+
 namespace dlrm {
 namespace {
 
@@ -12,8 +14,8 @@ constexpr size_t kSizes = 8;
 constexpr int kMostDoublings = 16;
 
 int64_t with_slack(int64_t count, int doublings) {
-  const double deviation = std::sqrt(static_cast<double>(count));
-  return count + 4 + (static_cast<int64_t>(std::ceil(6 * deviation)) << doublings);
+  const double deviations = std::ldexp(kRoomDeviations, doublings);
+  return static_cast<int64_t>(std::ceil(list_room(static_cast<double>(count), deviations)));
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 namespace dlrm {
 
 /// Capacities of a batch's lists on a device, whose lengths depend on the ids. A recorded step
-/// serves every batch whose lists fit, so a capacity only grows: a list that does not fit gets room
-/// for its entries and six standard deviations of a number that is drawn at random. Whenever that
-/// was not enough, it gets twice that slack. Batches of another size have capacities of their own.
+/// serves every batch whose lists fit, so a capacity only grows: a list that does not fit gets
+/// list_room(), and whenever that was not enough, twice the deviations. Batches of another size
+/// have capacities of their own.
 ///
 /// Two ranks that see the same counts of a list, batch by batch, have the same capacity for it.
 class ListCapacities {
