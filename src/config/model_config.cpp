@@ -122,19 +122,18 @@ InteractionCost ModelConfig::interaction_cost() const {
   const int64_t to = projected_width();
   const std::vector<FeatureVectors> features = projected_features();
   for (const auto& [name, width] : features) {
-    if (width == to) continue;
-    cost.parameters += to * width;
-    cost.parameter_rows += to;
-    cost.largest_matrix = std::max(cost.largest_matrix, to * width);
-    ++cost.tensors;
+    if (width != to) cost.products.push_back({width, to});
   }
   if (!features.empty()) cost.kept += inputs.embeddings;  // the projected vectors
   return cost;
 }
 
 int64_t ModelConfig::dense_parameters() const {
-  int64_t total = mlp_parameters(dense_features, bottom_mlp, layer_norm.bottom) +
-                  interaction_cost().parameters + (linear ? dense_features : 0);
+  int64_t total =
+      mlp_parameters(dense_features, bottom_mlp, layer_norm.bottom) + (linear ? dense_features : 0);
+  for (const InteractionProduct& product : interaction_cost().products) {
+    total += product.parameters();
+  }
   for (const Tower& tower : towers()) {
     total += mlp_parameters(tower_inputs(), tower.layers, layer_norm.top);
   }

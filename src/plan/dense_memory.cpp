@@ -39,12 +39,20 @@ double mixture_outputs(const ModelConfig& model) {
   return real(model.num_labels() * model.experts.layers.back() + gate_outputs(model));
 }
 
+/// About the number of an interaction's trained tensors, and of its kept matrices.
+double matrices_of(const InteractionCost& interaction) {
+  double matrices = real(interaction.matrices);
+  for (const InteractionProduct& product : interaction.products) matrices += product.bias ? 2 : 1;
+  return matrices;
+}
+
 /// Padding of weight rows to 16 elements, in all arrays that dense_bytes counts for a parameter.
 double gpu_weight_padding(const ModelConfig& model, double bytes_a_parameter) {
   const InteractionCost interaction = model.interaction_cost();
-  double rows = real(interaction.parameter_rows + gate_outputs(model));
+  double rows = real(gate_outputs(model));
   double tensors =
-      real(interaction.tensors) + (model.linear ? 2 : 0) + (model.experts.count > 0 ? 2 : 0) + 1;
+      matrices_of(interaction) + (model.linear ? 2 : 0) + (model.experts.count > 0 ? 2 : 0) + 1;
+  for (const InteractionProduct& product : interaction.products) rows += real(product.outputs);
   for (const DenseLayer& layer : dense_layers(model).all()) {
     rows += real(layer.outputs);
     tensors += layer.norm ? 4 : 2;
@@ -54,7 +62,7 @@ double gpu_weight_padding(const ModelConfig& model, double bytes_a_parameter) {
 
 /// Padding of the rows of layers' outputs and gradients, and the masks of relu: one bit per output.
 double gpu_activation_extra(const ModelConfig& model, double element) {
-  double buffers = real(model.interaction_cost().tensors) + 8 +
+  double buffers = matrices_of(model.interaction_cost()) + 8 +
                    (model.experts.count > 0 ? 2.0 * real(model.num_labels()) + 4 : 0);
   double masks = 0;
   for (const DenseLayer& layer : dense_layers(model).all()) {
@@ -68,7 +76,10 @@ double gpu_activation_extra(const ModelConfig& model, double element) {
 double widened_bytes(const ModelConfig& model, int64_t local_batch) {
   std::vector<DenseLayer> products = dense_layers(model).all();
   products.push_back({model.interaction_width(), gate_outputs(model)});
-  int64_t widest = 0, largest = model.interaction_cost().largest_matrix;
+  for (const auto& [inputs, outputs, bias] : model.interaction_cost().products) {
+    products.push_back({inputs, outputs});
+  }
+  int64_t widest = 0, largest = 0;
   for (const DenseLayer& product : products) {
     if (product.outputs == 0) continue;
     widest = std::max({widest, product.inputs, product.outputs});

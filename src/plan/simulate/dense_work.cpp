@@ -10,14 +10,11 @@
 namespace dlrm {
 namespace {
 
-ProductWork linear(int64_t inputs, int64_t outputs) {
-  return {real(inputs), real(outputs), real(inputs * outputs + outputs)};
-}
-
 /// Dropout and layer norms are more passes over the outputs of a layer.
 void add_products(const std::vector<DenseLayer>& layers, std::vector<ProductWork>& products) {
   for (const DenseLayer& layer : layers) {
-    ProductWork product = linear(layer.inputs, layer.outputs);
+    ProductWork product = {real(layer.inputs), real(layer.outputs),
+                           real((layer.inputs + 1) * layer.outputs)};
     if (layer.activated) {
       product.forward_passes = 2 * product.outputs;         // y = relu(y)
       product.backward_passes = (3 + 1) * product.outputs;  // dy where y > 0, and its sums
@@ -56,16 +53,6 @@ void add_interaction(const ConcatConfig& config, const InteractionInputs& in, De
   config.embeddings_in_place() ? add_copies_of_x(in, work) : add_passes(in, config.width(in), work);
 }
 
-void add_projections(const ModelConfig& model, DenseWork& work) {
-  const int64_t to = model.projected_width();
-  for (const auto& [feature, width] : model.projected_features()) {
-    if (width == to) continue;
-    ProductWork product = linear(width, to);
-    product.parameters = real(width * to);
-    work.interaction.push_back(product);
-  }
-}
-
 void add_interaction(const FmConfig& config, const InteractionInputs& in, DenseWork& work) {
   add_passes(in, config.width(in), work);
   work.interact_forward.flops = 3 * real(in.dense + in.embeddings);
@@ -82,20 +69,9 @@ void add_interaction(const DotConfig& config, const InteractionInputs& in, Dense
 }
 
 void add_interaction(const CrossConfig& config, const InteractionInputs& in, DenseWork& work) {
-  const int64_t n = config.width(in), rank = config.rank_of(in);
   add_copies_of_x(in, work);
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    if (rank == CrossConfig::kFull) {
-      work.interaction.push_back(linear(n, n));
-      continue;
-    }
-    ProductWork v = linear(n, rank);
-    v.parameters = real(n * rank);
-    work.interaction.push_back(v);
-    work.interaction.push_back(linear(rank, n));
-  }
   // Passes between the products (docs/benchmarks/gpu.md).
-  const double layers = real(config.layers), element = work.element_bytes * real(n);
+  const double layers = real(config.layers), element = work.element_bytes * real(config.width(in));
   work.interact_forward.bytes += 3 * layers * element;
   work.interact_backward.bytes += 5 * layers * element;
 }
@@ -157,7 +133,10 @@ DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   add_products(layers.experts, work.top);
   add_gates(model, work);
   add_products(layers.towers, work.top);
-  add_projections(model, work);
+  for (const InteractionProduct& product : model.interaction_cost().products) {
+    work.interaction.push_back(
+        {real(product.inputs), real(product.outputs), real(product.parameters())});
+  }
   const InteractionInputs inputs = model.interaction_inputs();
   std::visit([&](const auto& config_of_it) { add_interaction(config_of_it, inputs, work); },
              model.interaction);

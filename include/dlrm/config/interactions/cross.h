@@ -34,12 +34,12 @@ struct CrossConfig {
   int64_t width(const InteractionInputs& in) const { return in.dense + in.embeddings; }
   InteractionCost cost(const InteractionInputs& in) const {
     const int64_t n = width(in), r = rank_of(in);
-    const bool full = r == kFull;
-    return {.parameters = layers * ((full ? n * n : 2 * r * n) + n),  // W or V and U, b
-            .parameter_rows = layers * (r + n),
-            .largest_matrix = (full ? n : r) * n,
-            .kept = layers * (2 * n + r),  // a layer's input, Wx + b, and Vx
-            .tensors = (full ? 2 : 3) * layers};
+    InteractionCost cost{{}, layers * (2 * n + r), 0};  // a layer's input, Wx + b, and Vx
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      if (r != kFull) cost.products.push_back({n, r});
+      cost.products.push_back({r == kFull ? n : r, n, true});
+    }
+    return cost;
   }
 
   bool operator==(const CrossConfig&) const = default;

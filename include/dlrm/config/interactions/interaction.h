@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 /// Descriptions of interactions. An interaction combines the bottom MLP's output X [b, D] and the
 /// pooled embeddings E [b, W] into Z, the input of the top MLP.
@@ -14,7 +15,7 @@
 ///   kNeedsEqualWidths   true if every vector must be as wide as X: others are projected first
 ///   keys()              a tuple with a key for each option
 ///   width(in)           number of columns of Z
-///   cost(in)            parameters and memory that it adds to the model
+///   cost(in)            products and memory that it adds to the model
 ///   embeddings_in_place()  true if E is a part of Z or of another input of products, and dE of a
 ///                       gradient, so that no pass copies them
 ///   limits(in)          a list of OptionLimit, if bounds of options depend on the model
@@ -32,12 +33,18 @@ struct FeatureVectors {
   int64_t width = 0;
 };
 
+/// A product y = x·wᵀ with a trained matrix w [outputs, inputs], and perhaps a trained bias.
+struct InteractionProduct {
+  int64_t inputs = 0, outputs = 0;
+  bool bias = false;
+
+  int64_t parameters() const { return outputs * (inputs + (bias ? 1 : 0)); }
+};
+
 struct InteractionCost {
-  int64_t parameters = 0;      ///< elements of its trained tensors
-  int64_t parameter_rows = 0;  ///< rows of its trained matrices
-  int64_t largest_matrix = 0;  ///< elements of the largest of them
-  int64_t kept = 0;            ///< elements per sample that backward needs from forward, without Z
-  int64_t tensors = 9;  ///< upper bound of the number of trained tensors, and of kept matrices
+  std::vector<InteractionProduct> products;  ///< in forward order
+  int64_t kept = 0;      ///< elements per sample that backward needs from forward, without Z
+  int64_t matrices = 9;  ///< upper bound of the number of kept matrices, but one for each tensor
 };
 
 /// An option that is a whole number in [lo, hi], or the word auto if a number stands for it.
