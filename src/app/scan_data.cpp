@@ -69,9 +69,7 @@ double scan_bytes(const RunConfig& config, const Plan& plan) {
   double maps = 0;
   for (int rank = 0; rank < plan.world; ++rank) {
     const std::vector<CachedRows> cached = cached_rows(config, plan, rank);
-    if (cached.empty()) continue;
-    const std::vector<int64_t> slots =
-        cache_slots(cached, fast_bytes(config.memory.cached, cached));
+    const std::vector<int64_t> slots = cache_sizes(config.memory.cached, cached).slots;
     for (size_t i = 0; i < cached.size(); ++i) {
       maps += kRowBytes * static_cast<double>(cached[i].rows) +
               kSlotBytes * static_cast<double>(slots[i]);

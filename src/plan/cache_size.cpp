@@ -53,6 +53,28 @@ double bytes_at(View<const CachedRows> cached, double per_lookup) {
   return bytes;
 }
 
+/// The slots of each if `bytes` are divided among rows without a size of their own, in proportion
+/// to lookups, because a batch needs a slot for each of its rows. At least 1, and at most a slot
+/// for each row.
+std::vector<int64_t> slots_in(View<const CachedRows> cached, double bytes) {
+  // The slots for each lookup, between a number that fits and one that does not.
+  double fits = 0, most = 0;
+  for (const CachedRows& rows : cached) {
+    most = std::max(most, real(rows.rows) / std::max(rows.lookups, 1e-9) + 1);
+  }
+  if (bytes_at(cached, most) <= bytes) {
+    fits = most;
+  } else {
+    for (int i = 0; i < 200 && fits < std::nextafter(most, fits); ++i) {
+      const double middle = fits + (most - fits) / 2;
+      (bytes_at(cached, middle) <= bytes ? fits : most) = middle;
+    }
+  }
+  std::vector<int64_t> slots;
+  for (const CachedRows& rows : cached) slots.push_back(slots_at(rows, fits));
+  return slots;
+}
+
 /// Host memory of a slice besides its slots: maps, and the slower tier's records or their index.
 double rest_bytes(const RunConfig& config, const CachedRows& slice, int64_t slots, int64_t middle) {
   const CachedConfig& of_tiers = config.memory.cached;
@@ -143,25 +165,12 @@ std::vector<CachedRows> cached_rows(const RunConfig& config, const Plan& plan, i
                      config.train.global_batch_size, plan, rank);
 }
 
-double fast_bytes(const CachedConfig& config, View<const CachedRows> cached) {
-  const double all = bytes_of(cached);
-  return std::min(size_in_bytes(config.fast, all), all);
-}
-
-std::vector<bool> whole_slices(const CachedConfig& config, View<const CachedRows> cached) {
-  std::vector<bool> whole(cached.size());
-  if (config.policy == "lru16") return whole;
-  const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config, cached));
-  for (size_t i = 0; i < whole.size(); ++i) whole[i] = slots[i] == cached[i].rows;
-  return whole;
-}
-
 Plan plan_of_moving_rows(const std::vector<TableConfig>& tables, OptimizerRule optimizer,
                          const CachedConfig& config, int64_t global_batch, Plan plan) {
   std::vector<size_t> resident;
   for (int rank = 0; rank < plan.world; ++rank) {
     const std::vector<bool> whole =
-        whole_slices(config, cached_rows(tables, optimizer, config, global_batch, plan, rank));
+        cache_sizes(config, cached_rows(tables, optimizer, config, global_batch, plan, rank)).whole;
     size_t slices = 0;
     const auto [first, last] = shards_of_rank(plan, rank);
     for (size_t i = first; i < last; ++i) {
@@ -174,21 +183,24 @@ Plan plan_of_moving_rows(const std::vector<TableConfig>& tables, OptimizerRule o
   return plan;
 }
 
-std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedRows> cached) {
-  std::vector<int64_t> slots(cached.size(), 0);
-  if (config.middle.empty()) return slots;
-  std::vector<CachedRows> shared(cached.begin(), cached.end());
-  for (CachedRows& rows : shared) rows.own_bytes = 0;
-  const double bytes = size_in_bytes(config.middle, bytes_of(shared));
-  const std::vector<bool> whole = whole_slices(config, cached);
-  for (size_t i = shared.size(); i-- > 0;) {
-    if (whole[i]) shared.erase(shared.begin() + static_cast<ptrdiff_t>(i));
+CacheSizes cache_sizes(const CachedConfig& config, View<const CachedRows> cached) {
+  const double all = bytes_of(cached);
+  CacheSizes sizes;
+  sizes.slots = slots_in(cached, std::min(size_in_bytes(config.fast, all), all));
+  sizes.middle.resize(cached.size());
+  std::vector<CachedRows> shared(cached.begin(), cached.end()), moving;
+  for (size_t i = 0; i < shared.size(); ++i) {
+    shared[i].own_bytes = 0;
+    sizes.whole.push_back(config.policy != "lru16" && sizes.slots[i] == shared[i].rows);
+    if (!sizes.whole[i]) moving.push_back(shared[i]);
   }
-  const std::vector<int64_t> moving = cache_slots(shared, std::min(bytes, bytes_of(shared)));
-  for (size_t i = 0, m = 0; i < slots.size(); ++i) {
-    if (!whole[i]) slots[i] = moving[m++];
+  if (config.middle.empty()) return sizes;
+  const double middle = size_in_bytes(config.middle, bytes_of(shared));
+  const std::vector<int64_t> slots = slots_in(moving, std::min(middle, bytes_of(moving)));
+  for (size_t i = 0, m = 0; i < shared.size(); ++i) {
+    if (!sizes.whole[i]) sizes.middle[i] = slots[m++];
   }
-  return slots;
+  return sizes;
 }
 
 bool is_cached(const RunConfig& config, const TableConfig& table) {
@@ -266,9 +278,7 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   const CachedConfig& of_tiers = config.memory.cached;
   const std::vector<CachedRows> cached = cached_rows(config, plan, rank);
   if (cached.empty()) return {};
-  const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(of_tiers, cached));
-  const std::vector<bool> whole = whole_slices(of_tiers, cached);
-  const std::vector<int64_t> middle = middle_slots(of_tiers, cached);
+  const auto [slots, whole, middle] = cache_sizes(of_tiers, cached);
   const bool on_gpu = plans_for_gpu(config);
   CacheBytes bytes;
   double block = 0, checkpoint = 0;
@@ -291,25 +301,6 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   bytes.slots += kBlocks * block;
   bytes.rest += kBlocks * block;
   return bytes;
-}
-
-std::vector<int64_t> cache_slots(View<const CachedRows> cached, double bytes) {
-  // The slots for each lookup, between a number that fits and one that does not.
-  double fits = 0, most = 0;
-  for (const CachedRows& rows : cached) {
-    most = std::max(most, real(rows.rows) / std::max(rows.lookups, 1e-9) + 1);
-  }
-  if (bytes_at(cached, most) <= bytes) {
-    fits = most;
-  } else {
-    for (int i = 0; i < 200 && fits < std::nextafter(most, fits); ++i) {
-      const double middle = fits + (most - fits) / 2;
-      (bytes_at(cached, middle) <= bytes ? fits : most) = middle;
-    }
-  }
-  std::vector<int64_t> slots;
-  for (const CachedRows& rows : cached) slots.push_back(slots_at(rows, fits));
-  return slots;
 }
 
 FastNeed bytes_for_slots(View<const CachedRows> cached, size_t which, int64_t slots) {

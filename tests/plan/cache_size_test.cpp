@@ -9,6 +9,13 @@ using ::testing::ElementsAre;
 
 const std::vector<CachedRows> kTwo = {{1000, 64, 30}, {100, 32, 10}};
 
+/// The slots if memory.cached.fast has so many bytes.
+std::vector<int64_t> cache_slots(const std::vector<CachedRows>& cached, double bytes) {
+  CachedConfig config;
+  config.fast = fmt::format("{}KiB", bytes / 1024);
+  return cache_sizes(config, cached).slots;
+}
+
 TEST(CacheSlots, AreInProportionToLookups) {
   // 4 slots for each lookup: 120 · 64 + 40 · 32 bytes.
   EXPECT_THAT(cache_slots(kTwo, 8960), ElementsAre(120, 40));
@@ -47,17 +54,13 @@ TEST(CacheSlots, OfATableWithItsOwnSizeTakeNothingFromTheOthers) {
   EXPECT_THAT(cache_slots(three, 8960), ElementsAre(120, 40, 1));
 }
 
-TEST(FastBytes, AreASizeOrAShareAndNoMoreThanTheRows) {
+TEST(CacheSlots, AShareIsOfTheRowsWithoutASizeOfTheirOwn) {
   CachedConfig config;
   config.fast = "10%";
-  EXPECT_EQ(fast_bytes(config, kTwo), 6720);
-  config.fast = "2KiB";
-  EXPECT_EQ(fast_bytes(config, kTwo), 2048);
-  config.fast = "1GiB";
-  EXPECT_EQ(fast_bytes(config, kTwo), 67200);
+  EXPECT_EQ(cache_sizes(config, kTwo).slots, cache_slots(kTwo, 6720));
   std::vector<CachedRows> own = kTwo;
   own[0].own_bytes = 64;
-  EXPECT_EQ(fast_bytes(config, own), 3200);
+  EXPECT_THAT(cache_sizes(config, own).slots, ElementsAre(1, 10));
 }
 
 TEST(KeyOf, IsThatOfTheSizeWhichIsTooSmall) {
@@ -80,11 +83,11 @@ TEST(CachedTiers, ASliceWithASlotForEachRowIsResident) {
   CachedConfig config;
   config.fast = "62.5KiB";  // of 1000 rows of 64 bytes and 100 of 32 bytes
   config.middle = "50%";
-  EXPECT_THAT(whole_slices(config, kTwo), ElementsAre(false, true));
+  EXPECT_THAT(cache_sizes(config, kTwo).whole, ElementsAre(false, true));
   // Half of all bytes, for the rows that move.
-  EXPECT_THAT(middle_slots(config, kTwo), ElementsAre(525, 0));
+  EXPECT_THAT(cache_sizes(config, kTwo).middle, ElementsAre(525, 0));
   config.policy = "lru16";
-  EXPECT_THAT(whole_slices(config, kTwo), ElementsAre(false, false));
+  EXPECT_THAT(cache_sizes(config, kTwo).whole, ElementsAre(false, false));
 }
 
 TEST(CachedTiers, WholeSlicesTakeTheirRecordsAndNothingElse) {
@@ -119,12 +122,12 @@ TEST(CachedTiers, OwnSizesAreBytesOrSharesOfTheRowsOnARank) {
   ASSERT_EQ(one.size(), 2u);
   EXPECT_EQ(one[0].own_bytes, 0);
   EXPECT_EQ(one[1].own_bytes, 65536 * 64 / 4);
-  EXPECT_THAT(cache_slots(one, fast_bytes(config.memory.cached, one)), ElementsAre(32768, 16384));
+  EXPECT_THAT(cache_sizes(config.memory.cached, one).slots, ElementsAre(32768, 16384));
   EXPECT_EQ(cached_shares(config).at("a"), 0.5);
   EXPECT_EQ(cached_shares(config).at("b"), 0.25);
   // The middle tier is divided among all tables.
   config.memory.cached.middle = "50%";
-  EXPECT_THAT(middle_slots(config.memory.cached, one), ElementsAre(32768, 32768));
+  EXPECT_THAT(cache_sizes(config.memory.cached, one).middle, ElementsAre(32768, 32768));
   config.sharding.strategy = Strategy::kRow;
   EXPECT_EQ(cached(2, 1)[1].own_bytes, 32768 * 64 / 4);
   config.memory.cached.tables["b"] = "1KiB";

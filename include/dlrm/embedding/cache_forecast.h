@@ -67,7 +67,7 @@ class CacheForecast {
   void place(Slice& slice, Cache& cache, std::vector<int64_t>& ids) const;
 
   const int window_;
-  std::vector<CachedRows> sizes_;
+  std::vector<CachedRows> rows_;
   std::vector<Slice> slices_;
   std::vector<std::unique_ptr<Cache>> caches_;  ///< of slices_, null if all rows stay
 };

@@ -42,20 +42,22 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
                                     const Plan& plan, int rank);
 std::vector<CachedRows> cached_rows(const RunConfig& config, const Plan& plan, int rank);
 
-/// The bytes that memory.cached.fast means for these rows. A share is one of all their bytes. Rows
-/// with a size of their own are left out.
-double fast_bytes(const CachedConfig& config, View<const CachedRows> cached);
+/// How many rows of each slice the tiers hold.
+struct CacheSizes {
+  /// In fast memory, at least 1. Rows without a size of their own divide memory.cached.fast in
+  /// proportion to their lookups. A share is one of all their bytes.
+  std::vector<int64_t> slots;
+  /// Fast memory has a slot for each row. They are resident, and none of them moves. Policy lru16
+  /// has no such slices, because its sets may overflow.
+  std::vector<bool> whole;
+  /// The records that memory.cached.middle holds, 0 without one, and for whole slices.
+  std::vector<int64_t> middle;
+};
+CacheSizes cache_sizes(const CachedConfig& config, View<const CachedRows> cached);
 
-/// By slice: true if fast memory has a slot for each of its rows. They are resident, and none of
-/// them moves. Policy lru16 has no such slices, because its sets may overflow.
-std::vector<bool> whole_slices(const CachedConfig& config, View<const CachedRows> cached);
-
-/// The plan with such shards in the device's tier.
+/// The plan with the shards of whole slices in the device's tier.
 Plan plan_of_moving_rows(const std::vector<TableConfig>& tables, OptimizerRule optimizer,
                          const CachedConfig& config, int64_t global_batch, Plan plan);
-
-/// The records of these rows that memory.cached.middle holds, 0 without one, and for whole slices.
-std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedRows> cached);
 
 /// Whether the config caches the table. Small tables stay resident.
 bool is_cached(const RunConfig& config, const TableConfig& table);
@@ -98,11 +100,6 @@ struct CacheBytes {
   double rest = 0;   ///< on the host: maps, and the slower tier's records or their index
 };
 CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank);
-
-/// The slots of each, at least 1. `bytes` of fast memory are divided among rows without a size of
-/// their own, in proportion to lookups, because a batch needs a slot for each of its rows. None
-/// gets more than its number of rows.
-std::vector<int64_t> cache_slots(View<const CachedRows> cached, double bytes);
 
 /// The least fast memory that gives `cached[which]` at least `slots` slots.
 FastNeed bytes_for_slots(View<const CachedRows> cached, size_t which, int64_t slots);

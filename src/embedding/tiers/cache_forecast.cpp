@@ -68,10 +68,9 @@ int64_t BatchRows::of(int table, Range rows, std::vector<int64_t>& ids) const {
 
 CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank)
     : window_(config.memory.cached.policy == "lookahead" ? config.batches_ahead() + 1 : 1),
-      sizes_(cached_rows(config, plan, rank)) {
+      rows_(cached_rows(config, plan, rank)) {
   const CachedConfig& cached = config.memory.cached;
-  const std::vector<int64_t> slots = cache_slots(sizes_, fast_bytes(cached, sizes_));
-  const std::vector<bool> whole = whole_slices(cached, sizes_);
+  const auto [slots, whole, middle] = cache_sizes(cached, rows_);
   for (auto i = std::ranges::lower_bound(plan.shards, rank, {}, &Shard::rank);
        i != plan.shards.end() && i->rank == rank; ++i) {
     const Shard& shard = *i;
@@ -127,7 +126,7 @@ void CacheForecast::reset_counts() {
 std::vector<FastNeed> CacheForecast::least_fast_memory() const {
   std::vector<FastNeed> least;
   for (size_t s = 0; s < slices_.size(); ++s) {
-    least.push_back(bytes_for_slots(sizes_, s, slices_[s].largest_batch));
+    least.push_back(bytes_for_slots(rows_, s, slices_[s].largest_batch));
   }
   return least;
 }

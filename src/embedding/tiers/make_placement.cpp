@@ -27,12 +27,10 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
   const int rank = tools.context.comm.rank();
   const std::vector<CachedRows> cached = cached_rows(
       options.tables, options.optimizer.type, options.cached, options.max_global_batch, plan, rank);
-  const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(options.cached, cached));
-  const std::vector<int64_t> middle = middle_slots(options.cached, cached);
-  const std::vector<bool> whole = whole_slices(options.cached, cached);
+  const CacheSizes sizes = cache_sizes(options.cached, cached);
   std::vector<size_t> moving;
   for (size_t i = 0; i < cached.size(); ++i) {
-    if (!whole[i]) moving.push_back(i);
+    if (!sizes.whole[i]) moving.push_back(i);
   }
   const Context& context = tools.context;
   const bool on_gpu = !context.device.host_visible_memory();
@@ -55,11 +53,11 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       ssd.name = options.tables[static_cast<size_t>(slice.table)].name;
       ssd.sort_bytes = sort_bytes(rows, record_bytes);
       auto store = make_ssd_records(rows, record_bytes, ssd);
-      if (middle[number] == 0) return store;
-      return make_middle_records(rows, record_bytes, middle[number], std::move(store));
+      if (sizes.middle[number] == 0) return store;
+      return make_middle_records(rows, record_bytes, sizes.middle[number], std::move(store));
     };
     auto cache = std::make_unique<RowCache>(
-        tools, placement->stream(), shapes_of(slice, options), slots[number],
+        tools, placement->stream(), shapes_of(slice, options), sizes.slots[number],
         options.cached.policy == "lru16" ? make_lru16() : make_clock(), make_store);
     if (slice.ordered) cache->map().list_slots();
     placement->add(std::move(cache), [cached, number](int64_t needed) {
@@ -68,7 +66,7 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
   }
   if (moving.empty()) return placement;
   size_t bytes = 0;
-  for (const size_t i : moving) bytes += static_cast<size_t>(slots[i] * cached[i].slot_bytes);
+  for (const size_t i : moving) bytes += static_cast<size_t>(sizes.slots[i] * cached[i].slot_bytes);
   context.log.info("{} of {}memory cache the rows of {} table part{}, which are in {}",
                    shown_bytes(bytes), on_gpu ? "GPU " : "", moving.size(),
                    moving.size() == 1 ? "" : "s", placement->cache(0).store().description());
