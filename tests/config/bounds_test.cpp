@@ -160,7 +160,8 @@ TEST(ConfigBounds, ASizeIsANumberAboveZeroAndAUnit) {
   const auto takes = [](const std::string& size) {
     return error_of_setting("memory.device='" + size + "'").empty();
   };
-  for (const char* size : {"1KiB", "0.5MiB", "1000000000TiB", "1000000001KiB", "100%", "0.1%", ""}) {
+  for (const char* size :
+       {"1KiB", "0.5MiB", "1000000000TiB", "1000000001KiB", "100%", "0.1%", ""}) {
     EXPECT_TRUE(takes(size)) << size;
   }
   for (const char* size : {"0KiB", "0%", "0.0GiB", "-1MiB", "1000000001TiB", "100.1%", "MiB", "%",
