@@ -119,16 +119,6 @@ std::string find(Communicator& comm, const std::string& given) {
   return *found;
 }
 
-/// Divides the threads among batches that are predicted at the same time. A thread of a batch gets
-/// enough samples for its work to take longer than meeting the others after each operation.
-void divide_threads(serve::LoadOptions& load) {
-  constexpr int64_t kSamplesAThread = 64;
-  const int threads = load.threads;
-  load.threads =
-      static_cast<int>(std::clamp<int64_t>(load.batch_size / kSamplesAThread, 1, threads));
-  load.batches = threads / load.threads;
-}
-
 /// Serves until a signal asks to stop.
 void serve_http(Arguments& a, std::shared_ptr<serve::TrainedModel> model) {
   const StopSignal stop;
@@ -154,7 +144,7 @@ void run(Arguments& a, bool serves_http) {
   const auto comm = make_self_comm();
   const int threads = threads_for(a.threads, machine_share(*comm));
   a.load.threads = threads;
-  if (serves_http) divide_threads(a.load);
+  if (serves_http) a.load = a.load.for_requests();
   const auto loaded = std::make_shared<serve::TrainedModel>(find(*comm, a.checkpoint), a.load);
   serve::TrainedModel& model = *loaded;
   const Log log;

@@ -163,15 +163,23 @@ InferResult run_infer(const InferOptions& options) {
   const Log log;
   for (const std::string& tables : options.tables) {
     log.info("tables in {}", tables);
-    const auto model = std::make_shared<TrainedModel>(
-        *found, serve::LoadOptions{serve::table_type(tables), options.threads,
-                                   std::max(largest, kServedBatch)});
+    serve::LoadOptions load;
+    load.tables = serve::table_type(tables);
+    load.threads = options.threads;
+    load.batch_size = std::max(largest, kServedBatch);
+    auto model = std::make_shared<TrainedModel>(*found, load);
     InferModel& figures = result.models.emplace_back();
     figures.tables = tables;
     figures.table_bytes = model->table_bytes();
     for (const int64_t batch : options.batches) {
       figures.batches.push_back(time_batches(*model, config, batch, options.seconds));
     }
+    load.batch_size = kServedBatch;
+    if (const serve::LoadOptions served = load.for_requests(); served.batches > 1) {
+      model.reset();  // one at a time fits the memory
+      model = std::make_shared<TrainedModel>(*found, served);
+    }
+    figures.served_batches = model->batches();
     for (const double rate : options.rates) {
       figures.rates.push_back(time_requests(model, config, options, rate));
     }

@@ -14,7 +14,7 @@ struct InferOptions {
   int64_t batch_wait = 100;         ///< microseconds that a request waits for others
   int clients = 16;                 ///< threads that send requests
   double seconds = 1;               ///< of each figure
-  int threads = 1;                  ///< of the model
+  int threads = 1;                  ///< that compute
   double memory_bytes = 0;          ///< that are available
 };
 
@@ -29,6 +29,7 @@ struct InferPoint {
 struct InferModel {
   std::string tables;
   int64_t table_bytes = 0;
+  int served_batches = 1;           ///< of requests, predicted at the same time
   std::vector<InferPoint> batches;  ///< for each of InferOptions::batches
   std::vector<InferPoint> rates;    ///< for each of InferOptions::rates
 };
@@ -39,10 +40,10 @@ struct InferResult {
   std::vector<InferModel> models;
 };
 
-/// Times predictions of dlrm-infer's model on uniform ids. A batch is predicted by the calling
-/// thread, one after another. Requests of one sample arrive at fixed times, whether earlier ones
-/// were answered or not, and are put together as dlrm-infer does it. Their latency counts from the
-/// time at which they should arrive.
+/// Times predictions of dlrm-infer's model on uniform ids. Batches are predicted one after another,
+/// with all threads. Requests of one sample arrive at fixed times, whether earlier ones were
+/// answered or not; they are put together, and threads divided among batches, as dlrm-infer does
+/// it. Their latency counts from the time at which they should arrive.
 InferResult run_infer(const InferOptions& options);
 
 /// "1000,20000,max", rates of requests per second; max: as fast as the clients can.

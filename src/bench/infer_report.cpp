@@ -73,6 +73,7 @@ std::string to_json(const InferOptions& options, const InferResult& result) {
     OrderedJson& to = json["models"].emplace_back();
     to["tables"] = model.tables;
     to["table_bytes"] = model.table_bytes;
+    to["served_batches"] = model.served_batches;
     to["batches"] = OrderedJson::array();
     for (size_t i = 0; i < options.batches.size(); ++i) {
       OrderedJson& point = to["batches"].emplace_back(point_json(model.batches[i]));

@@ -23,6 +23,15 @@ DType stored_type(TableType type, DType trained) {
   return trained;
 }
 
+/// Calls body(row) for `count` rows of `width` columns, with all threads if there are enough rows.
+template <class Body>
+void for_rows(int threads, int64_t count, int64_t width, const Body& body) {
+  constexpr int64_t kGrain = 16384;  // elements for which a thread is worth its start
+  const int used = count * width < 2 * kGrain ? 1 : threads;
+#pragma omp parallel for schedule(static) num_threads(used) if (used > 1)
+  for (int64_t r = 0; r < count; ++r) body(r);
+}
+
 /// Whether two bags are equal, and long enough for a copy of their vector to be cheaper.
 bool repeats(const Samples& samples, const int64_t* bag, const int64_t* before) {
   constexpr int64_t kLeast = 4;
@@ -36,8 +45,11 @@ bool repeats(const Samples& samples, const int64_t* bag, const int64_t* before) 
 
 }  // namespace
 
-Tables::Tables(Device& device, const ModelConfig& model, TableType type)
-    : device_(device), type_(type), inputs_(model.num_features() - model.linear_features()) {
+Tables::Tables(Device& device, const ModelConfig& model, TableType type, int threads)
+    : device_(device),
+      type_(type),
+      threads_(threads),
+      inputs_(model.num_features() - model.linear_features()) {
   for (const TableConfig& config : model.tables) {
     Table table;
     table.path = config.path();
@@ -76,31 +88,32 @@ void Tables::hold_rows(Communicator& comm, const std::string& checkpoint) {
   }
 }
 
-void Tables::write(const Table& table, int64_t first, int64_t count, const float* in) {
+/// With all threads, so that the memory of a table is near them, and not all in one socket.
+void Tables::write(const Table& table, int64_t first, int64_t count, const float* in) const {
   const int64_t width = table.rows.width;
   if (table.int8_row_bytes > 0) {
     auto* to = static_cast<std::byte*>(table.memory.data()) + first * table.int8_row_bytes;
-    for (int64_t r = 0; r < count; ++r) {
+    for_rows(threads_, count, width, [&](int64_t r) {
       write_int8_row(in + r * width, width, to + r * table.int8_row_bytes);
-    }
+    });
     return;
   }
   dispatch_compute(table.rows.type, [&]<class T>() {
     T* to = static_cast<T*>(table.rows.weights) + first * table.rows.stride;
-    for (int64_t r = 0; r < count; ++r) {
+    for_rows(threads_, count, width, [&](int64_t r) {
       std::transform(in + r * width, in + (r + 1) * width, to + r * table.rows.stride,
                      [](float w) { return T(w); });
-    }
+    });
   });
 }
 
-TensorShard Tables::shard_of(const Table& table) {
+TensorShard Tables::shard_of(const Table& table) const {
   TensorShard shard;
   shard.path = table.path + "/weight";
   shard.shape = {table.rows.rows, table.rows.width};
   shard.rows = {0, table.rows.rows};
   shard.columns = {0, table.rows.width};
-  shard.write = [&table](int64_t first, int64_t count, const float* in) {
+  shard.write = [this, &table](int64_t first, int64_t count, const float* in) {
     write(table, first, count, in);
   };
   return shard;

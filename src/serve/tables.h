@@ -32,7 +32,8 @@ class Tables {
     int64_t column = 0;  // of E
   };
 
-  Tables(Device& device, const ModelConfig& model, TableType type);
+  /// `threads`: that fill the tables.
+  Tables(Device& device, const ModelConfig& model, TableType type, int threads);
 
   /// Maps the rows of the checkpoint, or takes memory for them. Call it once, before the others.
   void hold_rows(Communicator& comm, const std::string& checkpoint);
@@ -48,11 +49,12 @@ class Tables {
   void check_pages() const;
 
  private:
-  static TensorShard shard_of(const Table& table);
-  static void write(const Table& table, int64_t first, int64_t count, const float* in);
+  TensorShard shard_of(const Table& table) const;
+  void write(const Table& table, int64_t first, int64_t count, const float* in) const;
 
   Device& device_;
   const TableType type_;
+  const int threads_;
   const int64_t inputs_;
   std::map<std::string, MappedFile> files_;  // by path
   std::vector<Table> tables_;

@@ -26,6 +26,14 @@ RunConfig serving_config(const CheckpointState& state, const std::string& checkp
 
 }  // namespace
 
+LoadOptions LoadOptions::for_requests() const {
+  constexpr int64_t kSamplesAThread = 64;
+  LoadOptions divided = *this;
+  divided.threads = static_cast<int>(std::clamp<int64_t>(batch_size / kSamplesAThread, 1, threads));
+  divided.batches = threads / divided.threads;
+  return divided;
+}
+
 TableType table_type(const std::string& name) {
   if (name == "fp32") return TableType::kFp32;
   if (name == "bf16") return TableType::kBf16;
@@ -100,7 +108,8 @@ class TrainedModel::Impl {
  public:
   Impl(Communicator& comm, const std::string& checkpoint, const RunConfig& config,
        const LoadOptions& options)
-      : device_(make_cpu_device()), tables_(*device_, config.model, options.tables) {
+      : device_(make_cpu_device()),
+        tables_(*device_, config.model, options.tables, options.threads * options.batches) {
     tables_.hold_rows(comm, checkpoint);
     std::vector<TensorShard> shards = tables_.shards();
     for (int i = 0; i < options.batches; ++i) {

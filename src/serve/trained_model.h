@@ -20,6 +20,11 @@ struct LoadOptions {
   int threads = 1;           ///< that predict a batch
   int batches = 1;           ///< that are predicted at the same time, at most
   int64_t batch_size = 256;  ///< samples that are computed at once, at most
+
+  /// The same with the threads divided among batches that are predicted at the same time. A thread
+  /// of a batch gets enough samples for its work to take longer than meeting the others after each
+  /// operation.
+  LoadOptions for_requests() const;
 };
 
 /// A model of a checkpoint, for predictions on a CPU. It keeps nothing of the training, such as

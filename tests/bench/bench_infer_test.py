@@ -61,6 +61,16 @@ class Infer(unittest.TestCase):
         self.assertEqual([line.split()[:2] for line in done.stdout.splitlines()[2:8]],
                          [["fp32", "batch"]] * 3 + [["fp32", "2000/s"], ["fp32", "max"], ["fp32", "memory"]])
 
+    def test_requests_share_the_threads_as_in_the_server(self):
+        path = os.path.join(self.folder.name, "served.json")
+        for threads, batches in ((3, 1), (8, 2)):  # of 256 samples, which take up to four threads
+            done = bench("infer", self.checkpoints, "--seconds=0.01", f"--threads={threads}", "--batches=1", "--tables=fp32",
+                         "--rates=max", "--clients=2", "--output", path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as file:
+                result = json.load(file)
+            self.assertEqual((result["threads"], result["models"][0]["served_batches"]), (threads, batches))
+
     def test_the_largest_batch_must_fit_the_memory(self):
         many = self.save("many", "model.tables.t.hotness=20000", "data.workers=0")
         for batches in ("1,16777216", "16777216,1"):

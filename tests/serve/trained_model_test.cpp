@@ -263,6 +263,52 @@ TEST(TrainedModel, SmallerTypesOfTablesTakeLessMemory) {
   }
 }
 
+TEST(TrainedModel, SeveralThreadsFillTablesWithTheSameRows) {
+  const TemporaryFolder folder;
+  RunConfig config = odd_model();
+  config.model.tables[3].rows = 20011;
+  save_model(config, folder.path());
+  Samples rows;  // each has one row of the table
+  rows.size = config.model.tables[3].rows;
+  rows.dense.assign(static_cast<size_t>(rows.size * config.model.dense_features), 0.25f);
+  for (int64_t s = 0; s < rows.size; ++s) {
+    rows.ids.push_back(s);
+    for (const int64_t end : {s, s, s, s, s + 1, s + 1}) rows.offsets.push_back(end);
+  }
+  for (const TableType type : {TableType::kFp32, TableType::kBf16, TableType::kInt8}) {
+    LoadOptions options;
+    options.tables = type;
+    TrainedModel one(folder_of(folder.path()), options);
+    options.batches = 3;  // each computes on one thread
+    TrainedModel three(folder_of(folder.path()), options);
+    EXPECT_EQ(predictions(one, rows), predictions(three, rows));
+  }
+}
+
+/// Requests are few while threads are many, so that a batch for all threads would be small for
+/// each.
+TEST(TrainedModel, RequestsShareThreadsByTheSizeOfTheirBatches) {
+  for (const int threads : {1, 2, 7, 8, 64}) {
+    for (const int64_t samples : {1, 64, 256, 1 << 20}) {
+      LoadOptions all;
+      all.threads = threads;
+      all.batch_size = samples;
+      const LoadOptions shared = all.for_requests();
+      EXPECT_EQ(shared.batch_size, samples);
+      EXPECT_GE(shared.threads, 1);
+      EXPECT_GE(shared.batches, 1);
+      EXPECT_LE(shared.threads * shared.batches, threads);
+      EXPECT_EQ(shared.batches, threads / shared.threads);
+      if (samples <= 64) {
+        EXPECT_EQ(shared.batches, threads);
+      }
+      if (samples >= 64 * threads) {
+        EXPECT_EQ(shared.threads, threads);
+      }
+    }
+  }
+}
+
 TEST(TrainedModel, MappedRowsMayBeRemovedButNotCutShort) {
   const TemporaryFolder folder;
   RunConfig config = odd_model();
