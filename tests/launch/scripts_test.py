@@ -10,6 +10,9 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+UNBOUND = dict.fromkeys(("OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY"), "")
+
+
 class Tree(unittest.TestCase):
     """A folder with launch/, a config, and files that a test adds."""
 
@@ -111,8 +114,6 @@ class FreshRoot(Tree):
 
 
 class RunSh(Tree):
-    UNBOUND = dict.fromkeys(("OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY"), "")
-
     def setUp(self):
         super().setUp()
         self.asked("auto")
@@ -189,30 +190,30 @@ class RunSh(Tree):
     def test_each_rank_gets_cores_of_its_own_and_each_thread_a_core(self):
         self.on_machine(cores=64)
         for ranks, each in ((1, 64), (2, 32), (3, 21), (64, 1)):
-            told = self.start(["launch/run.sh", "-np", str(ranks), "config.yaml"], **self.UNBOUND).stdout
+            told = self.start(["launch/run.sh", "-np", str(ranks), "config.yaml"], **UNBOUND).stdout
             self.assertIn(f"--map-by slot:PE={each} --bind-to core", told)
             self.assertIn("places=cores bind=close", told)
 
     def test_ranks_are_not_bound_if_there_are_more_than_cores(self):
         self.on_machine(cores=2)
-        told = self.start(["launch/run.sh", "-np", "3", "config.yaml"], **self.UNBOUND).stdout
+        told = self.start(["launch/run.sh", "-np", "3", "config.yaml"], **UNBOUND).stdout
         self.assertIn("--oversubscribe --bind-to none", told)
         self.assertIn("places= bind=\n", told)
 
     def test_ranks_are_not_bound_where_only_some_cpus_are_theirs(self):
         for limit in ({"usable": 6}, {"quota": "200000 100000"}):
             self.on_machine(cores=8, **limit)
-            self.assertIn("--bind-to none", self.run_sh(**self.UNBOUND).stdout, limit)
+            self.assertIn("--bind-to none", self.run_sh(**UNBOUND).stdout, limit)
 
     def test_the_environment_decides_about_threads_first(self):
         self.on_machine(cores=8)
         for variable, value in (("OMP_NUM_THREADS", "1"), ("OMP_PLACES", "threads"), ("OMP_PROC_BIND", "spread"),
                                 ("GOMP_CPU_AFFINITY", "0-3")):
-            self.assertIn("--bind-to none", self.run_sh(**{**self.UNBOUND, variable: value}).stdout, variable)
+            self.assertIn("--bind-to none", self.run_sh(**{**UNBOUND, variable: value}).stdout, variable)
 
     def test_mpirun_options_replace_all_binding(self):
         self.on_machine(cores=8)
-        told = self.run_sh(**self.UNBOUND, MPIRUN_OPTIONS="--hostfile hosts").stdout
+        told = self.run_sh(**UNBOUND, MPIRUN_OPTIONS="--hostfile hosts").stdout
         self.assertIn("--hostfile hosts -np 2", told)
         self.assertNotIn("bind-to", told)
 
@@ -317,6 +318,26 @@ class Slurm(Tree):
         self.assertTrue(first.endswith("dlrm-preflight --need-gpu"), first)
         self.assertTrue(second.endswith("dlrm-train config.yaml --set train.steps=5 --device cuda --resume"), second)
         self.assertIn("--cpus-per-task=3", second)
+
+    def threads_told(self, script="cpu", plugins="task/affinity,task/cgroup", **variables):
+        """Where the ranks of a job are told to run threads, in a Slurm with these plugins."""
+        self.program("bin/dlrm-train", 'echo "threads=$OMP_NUM_THREADS places=$OMP_PLACES bind=$OMP_PROC_BIND"')
+        self.program("bin/scontrol", f'[ "$*" = "show config" ] && printf "TaskEpilog = (null)\nTaskPlugin   = {plugins}\n'
+                                     'TaskPluginParam = (null type)\n"')
+        return self.submit(script, **{**UNBOUND, **variables}).stdout.splitlines()[-1]
+
+    def test_threads_get_the_cores_to_which_slurm_binds_their_rank(self):
+        for script in ("cpu", "gpu"):
+            self.assertEqual(self.threads_told(script), "threads= places=cores bind=close", script)
+
+    def test_ranks_that_slurm_does_not_bind_have_as_many_threads_as_cpus(self):
+        for plugins in ("task/none", "task/cgroup"):
+            self.assertEqual(self.threads_told(plugins=plugins), "threads=3 places= bind=")
+
+    def test_the_environment_decides_about_threads_first(self):
+        self.assertEqual(self.threads_told(OMP_NUM_THREADS="2"), "threads=2 places= bind=")
+        self.assertEqual(self.threads_told(OMP_PLACES="threads"), "threads= places=threads bind=")
+        self.assertEqual(self.threads_told(OMP_PROC_BIND="spread"), "threads= places= bind=spread")
 
     def test_a_gpu_job_ends_where_the_preflight_fails(self):
         self.program("bin/dlrm-preflight", "exit 2")
