@@ -1,6 +1,7 @@
 #include "progress_engine.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 
 #include "call.h"
@@ -53,6 +54,13 @@ void ProgressEngine::set_threads(int threads) {
 
 int ProgressEngine::team() const {
   return std::this_thread::get_id() == leader_ && !omp_in_parallel() ? threads_ : 1;
+}
+
+void ProgressEngine::copy(void* to, const void* from, int64_t bytes) const {
+  divide(bytes, 2, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                static_cast<size_t>(end - begin));
+  });
 }
 
 void ProgressEngine::back_off(int64_t polls) const {

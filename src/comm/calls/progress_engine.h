@@ -49,6 +49,8 @@ class ProgressEngine {
       body(range.begin, range.end);
     }
   }
+  /// Copies bytes, with all threads if there are many.
+  void copy(void* to, const void* from, int64_t bytes) const;
   /// Guards the calls in flight and all that their steps use. A step runs under it.
   std::recursive_mutex& mutex() { return mutex_; }
   const std::shared_ptr<CallPool>& call_pool() const { return call_pool_; }

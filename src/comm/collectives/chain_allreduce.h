@@ -49,8 +49,7 @@ class ChainAllreduce final : public Call {
                               kNodeExchanges + segments_ * kHops);
     if constexpr (!kSame) {
       wire_.allocate(count() * kWidth);
-      W* wire = wire_.template as<W>();
-      for (size_t i = 0; i < data_.size(); ++i) wire[i] = static_cast<W>(data_[i]);
+      convert(engine(), data_.data(), count(), wire_.template as<W>());
     }
     received_.allocate(part_.size() * kWidth * own_size());
     sums_.allocate(part_.size() * static_cast<int64_t>(sizeof(T)));
@@ -87,8 +86,7 @@ class ChainAllreduce final : public Call {
       if (!node_exchange_.poll()) return false;
     }
     if constexpr (!kSame) {
-      const W* wire = values();
-      for (size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<T>(wire[i]);
+      convert(engine(), values(), count(), data_.data());
     }
     return true;
   }
@@ -147,8 +145,11 @@ class ChainAllreduce final : public Call {
                                               : received_.template as<W>() + place * part_.size();
       sources[static_cast<size_t>(place)] = part + (range.begin - part_.begin);
     }
-    combine_in_rank_order<Op, T, W>(View<const W* const>(sources), range.size(), out,
-                                    is_first() ? nullptr : sums_of(range));
+    const T* const before = is_first() ? nullptr : sums_of(range);
+    const auto bytes = static_cast<int64_t>(sources.size() * sizeof(W) + sizeof(T) + sizeof(Out));
+    engine().divide(range.size(), bytes, [&](int64_t begin, int64_t end) {
+      combine_in_rank_order<Op, T, W>(View<const W* const>(sources), {begin, end}, out, before);
+    });
   }
 
   Exchange collect_part() {

@@ -7,6 +7,8 @@
 #include "dlrm/core/partition.h"
 #include "dlrm/core/view.h"
 
+#include "comm/calls/progress_engine.h"
+
 namespace dlrm::comm {
 
 struct Sum {
@@ -23,18 +25,18 @@ struct Max {
 };
 
 /// out[i] = before[i] op parts[0][i] op parts[1][i] op ..., in that order and in the precision of
-/// T.
+/// T, for each i in `range`.
 ///
-/// @param parts   [ranks] arrays of `count` values. W is T or a narrower wire type.
-/// @param out     [count]; may be `before` or one of the parts
-/// @param before  [count] the combination of lower ranks; null: there are none
+/// @param parts   [ranks] arrays of values. W is T or a narrower wire type.
+/// @param out     may be `before` or one of the parts
+/// @param before  the combination of lower ranks; null: there are none
 template <class Op, class T, class W, class Out>
-void combine_in_rank_order(View<const W* const> parts, int64_t count, Out* out,
+void combine_in_rank_order(View<const W* const> parts, Range range, Out* out,
                            const T* before = nullptr) {
   constexpr int64_t kBlock = 1024;  // stays in the L1 cache while all parts are added
   T sum[kBlock];
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int64_t block = std::min(kBlock, count - begin);
+  for (int64_t begin = range.begin; begin < range.end; begin += kBlock) {
+    const int64_t block = std::min(kBlock, range.end - begin);
     if (before) {
       std::copy_n(before + begin, block, sum);
     } else {
@@ -67,6 +69,14 @@ void combine_into_all(View<const Part> parts, Range range) {
       for (int64_t i = 0; i < block; ++i) out[i] = static_cast<Element>(sum[i]);
     }
   }
+}
+
+/// to[i] = from[i], with all threads if there are many values.
+template <class From, class To>
+void convert(const ProgressEngine& engine, const From* from, int64_t count, To* to) {
+  engine.divide(count, sizeof(From) + sizeof(To), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<To>(from[i]);
+  });
 }
 
 }  // namespace dlrm::comm

@@ -37,8 +37,7 @@ class GeneralAllreduce final : public Call {
     sequence_ = sequence;
     if constexpr (!kSame) {
       wire_.allocate(count() * kWidth);
-      W* wire = wire_.template as<W>();
-      for (size_t i = 0; i < data_.size(); ++i) wire[i] = static_cast<W>(data_[i]);
+      convert(engine(), data_.data(), count(), wire_.template as<W>());
     }
     exchange_ = one_exchange_ ? gather_everything() : scatter_parts();
     engine().add(*this);
@@ -61,8 +60,7 @@ class GeneralAllreduce final : public Call {
       return false;
     }
     if constexpr (!kSame) {
-      const W* wire = values();
-      for (size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<T>(wire[i]);
+      convert(engine(), values(), count(), data_.data());
     }
     return true;
   }
@@ -109,7 +107,10 @@ class GeneralAllreduce final : public Call {
       parts[q] = received_.template as<W>() + static_cast<int64_t>(q) * length;
     }
     if (!one_exchange_) parts[static_cast<size_t>(comm_.rank())] = out_as_wire(out);
-    combine_with_rounding(View<const W* const>(parts), length, out);
+    const auto bytes = static_cast<int64_t>(ranks() * sizeof(W) + sizeof(Out));
+    engine().divide(length, bytes, [&](int64_t begin, int64_t end) {
+      combine_with_rounding(View<const W* const>(parts), {begin, end}, out);
+    });
   }
 
   static const W* out_as_wire(W* out) { return out; }
@@ -119,11 +120,13 @@ class GeneralAllreduce final : public Call {
   }
 
   template <class Out>
-  static void combine_with_rounding(View<const W* const> parts, int64_t length, Out* out) {
-    combine_in_rank_order<Op, T, W>(parts, length, out);
+  static void combine_with_rounding(View<const W* const> parts, Range range, Out* out) {
+    combine_in_rank_order<Op, T, W>(parts, range, out);
     if constexpr (!std::is_same_v<Out, W>) {
       // Rounds as after two exchanges, in which the sum is sent as W.
-      for (int64_t i = 0; i < length; ++i) out[i] = static_cast<Out>(static_cast<W>(out[i]));
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        out[i] = static_cast<Out>(static_cast<W>(out[i]));
+      }
     }
   }
 

@@ -1,7 +1,6 @@
 #include "node_gather.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "exchanges.h"
 
@@ -117,9 +116,8 @@ const char* NodeGather::pack_own_share() {
   packed_send_.allocate(own.size());
   char* packed = packed_send_.as<char>();
   each_piece(nodes_.place(), [&](const Piece& piece) {
-    std::memcpy(packed + piece.at - own.begin,
-                static_cast<const char*>(exchange_.receive) + piece.offset,
-                static_cast<size_t>(piece.bytes));
+    engine().copy(packed + piece.at - own.begin,
+                  static_cast<const char*>(exchange_.receive) + piece.offset, piece.bytes);
   });
   return packed;
 }
@@ -129,8 +127,8 @@ void NodeGather::put_received_shares_in_place() {
   for (int place = 0; place < own_size(); ++place) {
     if (place == nodes_.place()) continue;
     each_piece(place, [&](const Piece& piece) {
-      std::memcpy(static_cast<char*>(exchange_.receive) + piece.offset, packed + piece.at,
-                  static_cast<size_t>(piece.bytes));
+      engine().copy(static_cast<char*>(exchange_.receive) + piece.offset, packed + piece.at,
+                    piece.bytes);
     });
   }
 }

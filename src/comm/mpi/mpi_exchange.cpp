@@ -133,16 +133,8 @@ ArenaAddress MpiExchange::share(const LocalBlocks& blocks) {
   if (!address.is_null() || too_large) return address;
   copy_ = table_->group()->pool().acquire(bytes);
   if (!copy_.data) return {};
-  copy(copy_.data, from, blocks.end - blocks.begin);
+  engine().copy(copy_.data, from, blocks.end - blocks.begin);
   return table_->group()->arena().address_of(copy_.data, copy_.bytes);
-}
-
-/// With all threads if there is much to copy.
-void MpiExchange::copy(void* to, const void* from, int64_t bytes) {
-  engine().divide(bytes, 2, [&](int64_t begin, int64_t end) {
-    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
-                static_cast<size_t>(end - begin));
-  });
 }
 
 bool MpiExchange::step() {
@@ -171,7 +163,7 @@ bool MpiExchange::read_block_of(int q) {
   if (block.bytes > 0 && block.address.is_null()) {
     start_receive(q);
   } else if (block.bytes > 0) {
-    copy(receive_block(q), table_->at(q, block.address), block.bytes);
+    engine().copy(receive_block(q), table_->at(q, block.address), block.bytes);
   }
   descriptor->finish_reading();
   return true;

@@ -41,7 +41,6 @@ class MpiExchange final : public Call {
   LocalBlocks local_blocks() const;
   void publish_local_blocks();
   ArenaAddress share(const LocalBlocks& blocks);
-  void copy(void* to, const void* from, int64_t bytes);
   void require_length(int q, int64_t bytes) const;
 
   /// True if a block of that many bytes is transferred.

@@ -78,7 +78,7 @@ class SharedAllreduce final : public Call {
     if (!all_shared_) return true;
     if (copy_.data) {
       const W* sums = reinterpret_cast<const W*>(copy_.data);
-      convert(sums, data_.data());
+      convert(engine(), sums, count(), data_.data());
     }
     return true;
   }
@@ -94,7 +94,7 @@ class SharedAllreduce final : public Call {
     copy_ = group.pool().acquire(data_.size() * sizeof(W));
     if (!copy_.data) return {};
     W* values = reinterpret_cast<W*>(copy_.data);
-    convert(data_.data(), values);
+    convert(engine(), data_.data(), count(), values);
     return group.arena().address_of(copy_.data, copy_.bytes);
   }
 
@@ -126,13 +126,6 @@ class SharedAllreduce final : public Call {
     engine().divide(own.size(), bytes, [&](int64_t begin, int64_t end) {
       combine_into_all<Op, T>(View<const Part>(parts_.data(), parts_.size()),
                               {own.begin + begin, own.begin + end});
-    });
-  }
-
-  template <class From, class To>
-  void convert(const From* from, To* to) {
-    engine().divide(count(), sizeof(From) + sizeof(To), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = static_cast<To>(from[i]);
     });
   }
 

@@ -48,8 +48,8 @@ TEST(Combine, ContinuesTheSumOfLowerRanks) {
     second[i] = -1e8f;
   }
   const float* parts[] = {first.data(), second.data()};
-  combine_in_rank_order<Sum, float, float>(View<const float* const>(parts), kCount, before.data(),
-                                           before.data());
+  combine_in_rank_order<Sum, float, float>(View<const float* const>(parts), {0, kCount},
+                                           before.data(), before.data());
   for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(before[i], (1e8f + first[i]) - 1e8f);
 }
 
