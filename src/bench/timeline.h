@@ -4,6 +4,7 @@
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/device/stream_recording.h"
+#include "dlrm/embedding/sharded_embeddings.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
 
@@ -45,7 +46,7 @@ struct RecordedSteps {
   QueuedOperations queued;
   std::vector<StepPlace> places;  ///< by label
   int steps = 0;
-  std::vector<std::vector<double>> lookups;  ///< by rank: ShardedEmbeddings::lookup_work()
+  std::vector<ShardedEmbeddings::LookupWork> lookups;  ///< by rank
 
   const StepPlace& place(int label) const;
 };

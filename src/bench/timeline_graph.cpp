@@ -24,7 +24,7 @@ class Nodes {
     }
   }
 
-  TimelineGraph ordered() const {
+  TimelineGraph ordered() {
     TimelineGraph graph;
     std::vector<int> place(nodes_.size(), -1);
     for (const int node : order()) {
@@ -34,6 +34,7 @@ class Nodes {
         graph.graph.back().needs.push_back(place[at(need)]);
       }
     }
+    share_maxima(place, graph);
     share_vectors(place, graph);
     share_copies(graph);
     return graph;
@@ -97,7 +98,7 @@ class Nodes {
     return order;
   }
 
-  void append(const Node& node, TimelineGraph& graph) const {
+  void append(const Node& node, TimelineGraph& graph) {
     const QueuedOperation& first = queued()[at(node.members.front())];
     TimelineOperation operation;
     operation.kind = first.kind;
@@ -122,20 +123,35 @@ class Nodes {
                               sent_[at(node.members.front())]});
     step.part = part.part;
     step.share = part.share;
-    if (step.part == StepPart::kLookup) step.share = lookup_share(step, graph);
+    if (step.part == StepPart::kLookup && !pools_maxima(first, operation.place)) {
+      step.share = sums_share(step);
+    }
     graph.operations.push_back(std::move(operation));
     graph.graph.push_back(std::move(step));
   }
 
-  /// Of the lookup that is added next. Those that ShardedEmbeddings::lookup_work() does not name
-  /// have no share.
-  double lookup_share(const StepOperation& lookup, const TimelineGraph& graph) const {
-    size_t before = 0;
-    for (const StepOperation& o : graph.graph) {
-      before += o.part == lookup.part && o.rank == lookup.rank && o.step == lookup.step;
-    }
-    const std::vector<double>& work = steps_.lookups[static_cast<size_t>(lookup.rank)];
+  /// Of the lookup of sums that is added next. Those that ShardedEmbeddings::lookup_work() does not
+  /// name have no share.
+  double sums_share(const StepOperation& lookup) {
+    const size_t before = sums_[{lookup.rank, lookup.step}]++;
+    const std::vector<double>& work = steps_.lookups[static_cast<size_t>(lookup.rank)].sums;
     return before < work.size() ? work[before] : 0;
+  }
+
+  /// Each lookup of maxima has an equal part of their work.
+  void share_maxima(const std::vector<int>& place, TimelineGraph& graph) const {
+    std::map<std::pair<int, int>, std::vector<StepOperation*>> lookups;  // by rank and step
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      StepOperation& one = graph.graph[at(place[n])];
+      const QueuedOperation& first = queued()[at(nodes_[n].members.front())];
+      if (one.part != StepPart::kLookup || !pools_maxima(first, steps_.place(first.label)))
+        continue;
+      lookups[{one.rank, one.step}].push_back(&one);
+    }
+    for (const auto& [of, all] : lookups) {
+      const double work = steps_.lookups[at(of.first)].maxima;
+      for (StepOperation* one : all) one->share = work / static_cast<double>(all.size());
+    }
   }
 
   /// An exchange takes as long as the rank that sends most needs. That may be another rank than the
@@ -204,7 +220,8 @@ class Nodes {
   const SummedCopies copies_;
   std::set<int> main_streams_;  // on which the loss is computed
   std::map<std::pair<int, int>, bool> sent_of_step_;
-  std::vector<bool> sent_;  // by operation: before it
+  std::map<std::pair<int, int>, size_t> sums_;  // by rank and step: lookups of sums so far
+  std::vector<bool> sent_;                      // by operation: before it
   std::vector<Node> nodes_;
   std::vector<int> node_of_;  // by operation
   std::map<uint64_t, int> collectives_;

@@ -63,6 +63,8 @@ PartOfStep part_of(const QueuedOperation& operation, const OperationPlace& place
         const bool sums = place.step.stage != "update";
         return {sums ? StepPart::kCopyGradients : StepPart::kSparseUpdate, 1};
       }
+      // Others of these kernels separate the ids of bags, and find their gradients.
+      if (pools_maxima(operation, place.step)) return {StepPart::kLookup, 1};
       if (found != kKernels.end()) return {backward ? found->backward : found->forward, 1};
       return name == "rows" ? over_elements(place) : PartOfStep{};
     }
@@ -72,6 +74,10 @@ PartOfStep part_of(const QueuedOperation& operation, const OperationPlace& place
       return {};
   }
   return {};
+}
+
+bool pools_maxima(const QueuedOperation& operation, const StepPlace& place) {
+  return place.stage == "lookup" && shown_name(operation) == "max_bags";
 }
 
 std::string shown_name(const QueuedOperation& operation) {

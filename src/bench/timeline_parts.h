@@ -21,6 +21,9 @@ struct OperationPlace {
 /// Of an operation that is no part of a collective.
 PartOfStep part_of(const QueuedOperation& operation, const OperationPlace& place);
 
+/// Whether an operation is a lookup of bags pooled by their maxima.
+bool pools_maxima(const QueuedOperation& operation, const StepPlace& place);
+
 /// "dot" for a kernel of kernels/dot.cu, the name of a library's call, or "copy", "fill".
 std::string shown_name(const QueuedOperation& operation);
 

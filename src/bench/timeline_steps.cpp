@@ -58,7 +58,7 @@ class Rank {
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
-  std::vector<double> lookup_work() { return trainer_.embeddings().lookup_work(); }
+  ShardedEmbeddings::LookupWork lookup_work() { return trainer_.embeddings().lookup_work(); }
 
   void train(int steps, bool recorded) {
     for (int s = 0; s < steps; ++s) {

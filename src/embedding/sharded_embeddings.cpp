@@ -298,7 +298,9 @@ ShardedEmbeddings::Traffic ShardedEmbeddings::step_traffic() const {
   return sent;
 }
 
-std::vector<double> ShardedEmbeddings::lookup_work() const { return parts_->bag_lookup.work(); }
+ShardedEmbeddings::LookupWork ShardedEmbeddings::lookup_work() const {
+  return parts_->bag_lookup.work();
+}
 
 std::optional<CacheCounters> ShardedEmbeddings::cache_counters() const {
   RowPlacement* const placement = parts_->tables.placement();

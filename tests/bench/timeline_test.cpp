@@ -3,6 +3,10 @@
 
 #if defined(DLRM_SIMT)
 
+#include <array>
+#include <string>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "dlrm/core/error.h"
@@ -105,6 +109,51 @@ TEST(Timeline, SumsOfCopiedTablesWaitForTheSortOfTheirIds) {
     EXPECT_GT(sorts, 0) << "rank " << sum.place.rank << ", step " << sum.place.step;
   }
   EXPECT_GE(sums, 2 * 3);
+}
+
+/// The work of lookups by rank, of sums and of maxima, in the first step.
+std::array<std::array<double, 2>, 2> lookup_work(const TimelineResult& r) {
+  std::array<std::array<double, 2>, 2> work{};
+  for (size_t i = 0; i < r.graph.size(); ++i) {
+    if (r.graph[i].part != StepPart::kLookup || r.graph[i].step > 0) continue;
+    const bool max = r.operations[i].name == "max_bags";
+    work[static_cast<size_t>(r.graph[i].rank)][max ? 1 : 0] += r.graph[i].share;
+  }
+  return work;
+}
+
+/// Each table has two features, of as many ids.
+TimelineOptions pooled_options(const std::string& first, const std::string& second) {
+  TimelineOptions options = small_options();
+  const auto table = [&](const char* name) {
+    return fmt::format(
+        "{{name: {0}, rows: 5000, features: [{{name: {0}a, hotness: 3, pooling: {1}}}, "
+        "{{name: {0}b, hotness: 3, pooling: {2}}}]}}",
+        name, first, second);
+  };
+  const RunConfig parsed = parse_config(
+      fmt::format(
+          "model: {{dense_features: 5, embedding_dim: 8, bottom_mlp: [16, 8], top_mlp: [12, 1], "
+          "interaction: dot, tables: [{}, {}, {}]}}\n"
+          "data: {{source: synthetic}}\ntrain: {{global_batch_size: 4096}}\n"
+          "sharding: {{strategy: table, tables: {{copied: data_parallel}}}}\n",
+          table("one"), table("two"), table("copied")),
+      "pooled");
+  options.config.model = parsed.model;
+  options.config.sharding.strategy = parsed.sharding.strategy;
+  options.config.sharding.tables = parsed.sharding.tables;
+  return options;
+}
+
+TEST(Timeline, LookupsOfMaximaHaveTheirPartOfTheWork) {
+  for (const auto& of_rank : lookup_work(run_timeline(pooled_options("sum", "max")))) {
+    EXPECT_GT(of_rank[1], 0);
+    EXPECT_NEAR(of_rank[0], of_rank[1], 1e-9 * of_rank[0]);
+  }
+  for (const auto& of_rank : lookup_work(run_timeline(pooled_options("max", "max")))) {
+    EXPECT_EQ(of_rank[0], 0);
+    EXPECT_GT(of_rank[1], 0);
+  }
 }
 
 TEST(Timeline, ExposesNoMoreThanAllExchanges) {

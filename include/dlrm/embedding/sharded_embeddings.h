@@ -199,9 +199,13 @@ class ShardedEmbeddings {
   /// The bytes sent without those of ids. A replayed graph sends them again, but the host sends
   /// ids.
   Traffic step_traffic() const;
-  /// The work of each launch of lookups that a GPU makes for a batch, in their order, relative to
-  /// each other. For models of time.
-  std::vector<double> lookup_work() const;
+  /// The work of the lookups that a GPU launches for a batch, relative to each other. For models of
+  /// time.
+  struct LookupWork {
+    std::vector<double> sums;  ///< of each launch of sums and means, in their order
+    double maxima = 0;         ///< of all launches of maxima together
+  };
+  LookupWork lookup_work() const;
 
  private:
   struct Parts;

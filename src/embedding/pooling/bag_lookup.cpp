@@ -76,25 +76,40 @@ void BagLookup::start_return(const RoutedBatch& batch, Ops& ops, Stream& stream)
   run(ops);
 }
 
-std::vector<double> BagLookup::work() const {
-  // A device launches the lookups of each part and type at once, those in fp32 first.
+ShardedEmbeddings::LookupWork BagLookup::work() const {
+  ShardedEmbeddings::LookupWork work;
+  // A device launches the sums of each part and type at once, those in fp32 first.
   std::map<std::pair<int, bool>, double> launches;
-  const auto shards = static_cast<int>(tables_.shards().size());
-  for (int s = 0; s < shards; ++s) {
-    const BagPooling::Return shard = pooling_.return_of(s);
-    launches[{shard.part, shard.bf16}] += shard.work;
+  const auto add = [&](bool max, int part, bool bf16, double amount) {
+    if (amount > 0) (max ? work.maxima : launches[{part, bf16}]) += amount;
+  };
+  const auto places = [&](int f) -> const FeaturePlace& {
+    return tables_.layout().features[static_cast<size_t>(f)];
+  };
+  const std::vector<OwnedShard>& shards = tables_.shards();
+  for (size_t s = 0; s < shards.size(); ++s) {
+    const BagPooling::Return shard = pooling_.return_of(static_cast<int>(s));
+    double of_sums = 0, of_maxima = 0;
+    for (int i = 0; i < shards[s].features; ++i) {
+      const size_t block = shards[s].first_block + static_cast<size_t>(i);
+      const FeaturePlace& feature = places(tables_.mine().blocks[block].feature);
+      (feature.max ? of_maxima : of_sums) += static_cast<double>(feature.hotness + 1);
+    }
+    const double share = of_maxima / (of_sums + of_maxima);
+    add(false, shard.part, shard.bf16, shard.work * (1 - share));
+    add(true, shard.part, shard.bf16, shard.work * share);
   }
   const auto world = static_cast<double>(tables_.layout().owners.size());
   const int last = pooling_.parts() == 1 ? 0 : pooling_.parts();
+  const bool bf16 = place_.data && place_.type == DType::kBFloat16;
   for (const Replica& replica : tables_.replicas()) {
     for (const int f : replica.features) {
-      const FeaturePlace& feature = tables_.layout().features[static_cast<size_t>(f)];
-      launches[{last, place_.data && place_.type == DType::kBFloat16}] +=
-          static_cast<double>(feature.width * (feature.hotness + 1)) / world;
+      const FeaturePlace& feature = places(f);
+      add(feature.max, last, bf16,
+          static_cast<double>(feature.width * (feature.hotness + 1)) / world);
     }
   }
-  std::vector<double> work;
-  for (const auto& launch : launches) work.push_back(launch.second);
+  for (const auto& launch : launches) work.sums.push_back(launch.second);
   return work;
 }
 

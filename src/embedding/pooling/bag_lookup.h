@@ -1,5 +1,5 @@
 #pragma once
-#include <vector>
+#include "dlrm/embedding/sharded_embeddings.h"
 
 #include "bag_pooling.h"
 #include "embedding/tables/local_tables.h"
@@ -24,7 +24,7 @@ class BagLookup {
   /// Returns E [b, W]. Lookups have written the columns of replicas.
   Matrix finish_return(const RoutedBatch& batch);
   /// See ShardedEmbeddings::lookup_work().
-  std::vector<double> work() const;
+  ShardedEmbeddings::LookupWork work() const;
 
  private:
   void list_shards(const RoutedBatch& batch, int part);
