@@ -19,6 +19,14 @@ void copy_offsets(const int64_t* offsets, int64_t bags, T* to) {
   for (int64_t i = 0; i <= bags; ++i) to[i] = static_cast<T>(offsets[i] - offsets[0]);
 }
 
+/// 1/length of each bag, or 0.
+void copy_scales(const int64_t* offsets, int64_t bags, float* to) {
+  for (int64_t i = 0; i < bags; ++i) {
+    const int64_t length = offsets[i + 1] - offsets[i];
+    to[i] = length > 0 ? 1.0f / static_cast<float>(length) : 0.0f;
+  }
+}
+
 }  // namespace
 
 void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
@@ -30,7 +38,7 @@ void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
   for (size_t f = 0; f < layout.features.size(); ++f) {
     means += layout.features[f].mean;
     if (keep == Keep::kReplicated && !layout.features[f].replicated) continue;
-    features_.push_back({f, nullptr});
+    features_.push_back({f, nullptr, nullptr});
     ids += static_cast<size_t>(scans[f].capacity);
     uneven += scans[f].length < 0;
     if (layout.features[f].weighted) weights += static_cast<size_t>(scans[f].capacity);
@@ -46,11 +54,12 @@ void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
                      StagingBuffer::bytes_of<float>(scaled_bags) +
                      StagingBuffer::bytes_of<float>(weights),
                  narrow ? ids + features_.size() * (b + 1) : 0);
-  set_scales(layout, bags, staging_.take<float>(means * b));
+  place_scales(layout, bags.local.size(), staging_.take<float>(means * b));
   kept.assign(layout.features.size(), {});
-  narrow ? place<int32_t>(bags, scans, ids, offsets, threads, destinations)
-         : place<int64_t>(bags, scans, ids, offsets, threads, destinations);
-  if (weights > 0) place_weights(layout, bags, scans, staging_.take<float>(weights));
+  narrow ? place<int32_t>(bags.local.size(), scans, ids, offsets, destinations)
+         : place<int64_t>(bags.local.size(), scans, ids, offsets, destinations);
+  if (weights > 0) place_weights(layout, scans, staging_.take<float>(weights));
+  narrow ? write<int32_t>(bags, scans, threads) : write<int64_t>(bags, scans, threads);
   returned.assign(static_cast<size_t>(layout.groups), {});
   returned_samples = nullptr;
   returned_scales = nullptr;
@@ -60,42 +69,34 @@ void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
   }
 }
 
-/// Stages the weights of the kept features' ids.
-void RequesterSide::place_weights(const EmbeddingLayout& layout, const LocalBags& bags,
-                                  const std::vector<BagScan>& scans, float* next) {
-  for (const Kept& feature : features_) {
-    const BagScan& scan = scans[feature.feature];
+void RequesterSide::place_weights(const EmbeddingLayout& layout, const std::vector<BagScan>& scans,
+                                  float* next) {
+  for (Kept& feature : features_) {
     if (!layout.features[feature.feature].weighted) continue;
-    std::copy_n(bags.weights.begin() + scan.first, scan.count, next);
+    feature.weights = next;
     kept[feature.feature].weights = staging_.on_device(next);
-    next += scan.capacity;
+    next += scans[feature.feature].capacity;
   }
 }
 
-void RequesterSide::set_scales(const EmbeddingLayout& layout, const LocalBags& bags, float* next) {
+void RequesterSide::place_scales(const EmbeddingLayout& layout, int64_t b, float* next) {
   scales.assign(layout.features.size(), nullptr);
   host_scales_.assign(layout.features.size(), nullptr);
   for (size_t f = 0; f < layout.features.size(); ++f) {
     if (!layout.features[f].mean) continue;
     host_scales_[f] = next;
     scales[f] = staging_.on_device(next);
-    const int64_t* offsets = feature_offsets(bags, f);
-    for (int64_t i = 0; i < bags.local.size(); ++i) {
-      const int64_t length = offsets[i + 1] - offsets[i];
-      *next++ = length > 0 ? 1.0f / static_cast<float>(length) : 0.0f;
-    }
+    next += b;
   }
 }
 
-/// Reserves staging memory for `ids` ids and `offsets` offsets of type T, and copies the offsets.
-/// If T is int64, operations read the staged arrays themselves. If T is int32, the device unpacks
-/// them to int64. The unpacking also makes the offsets of bags of equal length, so these are not
-/// staged.
+/// Reserves staging memory for `ids` ids and `offsets` offsets of type T. If T is int64, operations
+/// read the staged arrays themselves. If T is int32, the device unpacks them to int64. The
+/// unpacking also makes the offsets of bags of equal length, so these are not staged.
 template <class T>
-void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& scans, size_t ids,
-                          size_t offsets, int threads, std::vector<IdDestination>& destinations) {
+void RequesterSide::place(int64_t b, const std::vector<BagScan>& scans, size_t ids, size_t offsets,
+                          std::vector<IdDestination>& destinations) {
   constexpr bool kPacked = sizeof(T) < sizeof(int64_t);
-  const int64_t b = bags.local.size();
   const auto ends = static_cast<size_t>(b) + 1;
   T* const first_id = staging_.take<T>(ids + offsets);
   T* next_id = first_id;
@@ -122,11 +123,30 @@ void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& sca
                              scan.capacity};
     next_id += scan.capacity;
   }
-#pragma omp parallel for schedule(static) num_threads(threads)
-  for (size_t k = 0; k < features_.size(); ++k) {
-    if (!features_[k].offsets) continue;
-    copy_offsets(feature_offsets(bags, features_[k].feature), b,
-                 static_cast<T*>(features_[k].offsets));
+}
+
+/// Writes the offsets, weights and scales of the batch where they were placed.
+template <class T>
+void RequesterSide::write(const LocalBags& bags, const std::vector<BagScan>& scans,
+                          int threads) const {
+  const int64_t b = bags.local.size();
+#pragma omp parallel num_threads(threads)
+  {
+#pragma omp for schedule(static) nowait
+    for (size_t f = 0; f < host_scales_.size(); ++f) {
+      if (host_scales_[f]) copy_scales(feature_offsets(bags, f), b, host_scales_[f]);
+    }
+#pragma omp for schedule(static)
+    for (size_t k = 0; k < features_.size(); ++k) {
+      const Kept& feature = features_[k];
+      const BagScan& scan = scans[feature.feature];
+      if (feature.offsets) {
+        copy_offsets(feature_offsets(bags, feature.feature), b, static_cast<T*>(feature.offsets));
+      }
+      if (feature.weights) {
+        std::copy_n(bags.weights.begin() + scan.first, scan.count, feature.weights);
+      }
+    }
   }
 }
 

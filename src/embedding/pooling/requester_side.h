@@ -52,22 +52,24 @@ class RequesterSide {
   std::vector<char> alone;
 
  private:
-  /// A kept feature and its staged offsets. Offsets are null if the device computes them, because
+  /// A kept feature and its staged arrays. Offsets are null if the device computes them, because
   /// all bags have the same length.
   struct Kept {
     size_t feature;
     void* offsets;
+    float* weights;  // of its ids, or null
   };
   template <class T>
-  void place(const LocalBags& bags, const std::vector<BagScan>& scans, size_t ids, size_t offsets,
-             int threads, std::vector<IdDestination>& destinations);
-  void place_weights(const EmbeddingLayout& layout, const LocalBags& bags,
-                     const std::vector<BagScan>& scans, float* next);
-  void set_scales(const EmbeddingLayout& layout, const LocalBags& bags, float* next);
+  void place(int64_t b, const std::vector<BagScan>& scans, size_t ids, size_t offsets,
+             std::vector<IdDestination>& destinations);
+  void place_weights(const EmbeddingLayout& layout, const std::vector<BagScan>& scans, float* next);
+  void place_scales(const EmbeddingLayout& layout, int64_t b, float* next);
+  template <class T>
+  void write(const LocalBags& bags, const std::vector<BagScan>& scans, int threads) const;
 
   IdStaging staging_;
   std::vector<Kept> features_;
-  std::vector<const float*> host_scales_;  ///< like scales, on the host
+  std::vector<float*> host_scales_;  ///< like scales, on the host
   int32_t* host_returned_samples_ = nullptr;
   float* host_returned_scales_ = nullptr;
 };
