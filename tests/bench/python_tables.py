@@ -3,8 +3,9 @@
 and beside FBGEMM's table-batched embeddings if the package fbgemm_gpu is installed: samples per second on one rank, taken
 in turn, and ratios. Only the fastest steps mean much on a machine that does other work.
 
-    PYTHONPATH=build/cpu/package tests/bench/python_tables.py [--tables 26] [--rows 100000] [--dim 16] [--hotness 1]
-        [--batch 128 2048] [--rounds 10] [--seconds 0.5] [--threads N]
+    launch/install_deps.sh build peers && launch/build.sh cpu python_package
+    PYTHONPATH=build/cpu/package build/peers/bin/python3 tests/bench/python_tables.py [--tables 26] [--rows 100000]
+        [--dim 16] [--hotness 1] [--batch 128 2048] [--rounds 10] [--seconds 0.5] [--threads N]
 """
 import argparse
 import importlib.util
