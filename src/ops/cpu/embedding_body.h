@@ -9,23 +9,28 @@ namespace {
 /// Prefetch distance in occurrences. The gradients of bags are close to each other in memory.
 constexpr int64_t kAhead = 12;
 
+/// Prefetches N columns of the rows that are pooled after the one of *id, up to that of *last.
+template <int N, class T>
+inline void fetch_rows_after(const T* table, int64_t stride, const int64_t* id,
+                             const int64_t* last) {
+  constexpr int64_t kBytes = N * static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kRowsAhead = rows_ahead(kBytes);
+  prefetch_row(table + id[smaller(kRowsAhead, last - id)] * stride, kBytes);
+  prefetch_bytes(table + id[smaller(kRowsAhead / 2, last - id)] * stride, kBytes);
+}
+
 /// N columns of one bag.
 template <int N, class T, class Out>
 inline void pool_block(const T* table, int64_t stride, const int64_t* id, const int64_t* bag_end,
                        const int64_t* last, const float* scale, Out* out) {
-  constexpr int64_t kBytes = N * static_cast<int64_t>(sizeof(T));
-  constexpr int64_t kRowsAhead = rows_ahead(kBytes);
   if (id == bag_end) {
     Block<N>{}.to(out);
     return;
   }
-  const auto fetch = [&](const int64_t* at) {
-    prefetch_row(table + at[smaller(kRowsAhead, last - at)] * stride, kBytes);
-  };
-  fetch(id);
+  fetch_rows_after<N>(table, stride, id, last);
   Block<N> sum = Block<N>::from(table + *id * stride);
   while (++id != bag_end) {
-    fetch(id);
+    fetch_rows_after<N>(table, stride, id, last);
     sum.plus(Block<N>::from(table + *id * stride));
   }
   if (scale) sum.times(*scale);
@@ -37,11 +42,9 @@ template <int N, class T, class Out>
 inline void pool_weighted_block(const T* table, int64_t stride, const int64_t* id,
                                 const int64_t* bag_end, const int64_t* last, const float* weight,
                                 const float* scale, Out* out) {
-  constexpr int64_t kBytes = N * static_cast<int64_t>(sizeof(T));
-  constexpr int64_t kRowsAhead = rows_ahead(kBytes);
   Block<N> sum{};
   for (bool first = true; id != bag_end; ++id, ++weight, first = false) {
-    prefetch_row(table + id[smaller(kRowsAhead, last - id)] * stride, kBytes);
+    fetch_rows_after<N>(table, stride, id, last);
     Block<N> row = Block<N>::from(table + *id * stride);
     row.times(*weight);
     if (first) {

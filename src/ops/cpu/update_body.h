@@ -166,21 +166,27 @@ inline AppliedGradient applied_gradient(const RowTable& table, int64_t row, cons
 template <Rule R, class T>
 struct RowUpdate {
   const RowTable& table;
+  const int64_t ahead;
   RuleConstants constants;
   typename RoundingOf<T>::Type rounding;
   FiniteCheck check;
 
   RowUpdate(const OptimizerStep& step, const RowTable& rows, const int64_t* list, int64_t end)
-      : table(rows), constants(constants_of(step)), rounding(step, rows, list, end) {}
+      : table(rows),
+        ahead(rows_ahead(rows.stride * static_cast<int64_t>(sizeof(T)))),
+        constants(constants_of(step)),
+        rounding(step, rows, list, end) {}
 
   T* weights(int64_t row) const { return static_cast<T*>(table.weights) + row * table.stride; }
 
-  int64_t ahead() const { return rows_ahead(table.stride * static_cast<int64_t>(sizeof(T))); }
   void fetch(int64_t row) const {
-    prefetch_row(weights(row), table.width * static_cast<int64_t>(sizeof(T)));
-    const int64_t bytes = (kRowwiseRule<R> ? 1 : table.width) * 4;
-    if (kState1<R>) prefetch_row(table.state1 + row * table.state_stride, bytes);
-    if (kState2<R>) prefetch_row(table.state2 + row * table.state_stride, bytes);
+    for_parts(row, [](const void* part, int64_t bytes) { prefetch_row(part, bytes); });
+  }
+  /// Prefetches the rows that are updated after the i-th of `list`, up to the one before `end`.
+  void fetch_after(const int64_t* list, int64_t i, int64_t end) const {
+    fetch(list[smaller(i + ahead, end - 1)]);
+    for_parts(list[smaller(i + ahead / 2, end - 1)],
+              [](const void* part, int64_t bytes) { prefetch_bytes(part, bytes); });
   }
 
   /// Updates row `row`, the i-th of the list, by its gradient `g`. `sum`: see applied_gradient().
@@ -198,6 +204,15 @@ struct RowUpdate {
   }
 
  private:
+  /// Calls body(address, bytes) for the weights and the state of a row.
+  template <class Body>
+  void for_parts(int64_t row, const Body& body) const {
+    body(weights(row), table.width * static_cast<int64_t>(sizeof(T)));
+    const int64_t bytes = (kRowwiseRule<R> ? 1 : table.width) * 4;
+    if (kState1<R>) body(table.state1 + row * table.state_stride, bytes);
+    if (kState2<R>) body(table.state2 + row * table.state_stride, bytes);
+  }
+
   /// For row-wise rules `mean` is the mean of the gradient's squares over the whole row.
   void apply(int64_t i, int64_t row, const float* g, float mean) {
     float* s1 = kState1<R> ? table.state1 + row * table.state_stride : nullptr;
@@ -222,10 +237,9 @@ template <Rule R, class T>
 void update_runs_of(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                     int64_t i1, float* scratch) {
   RowUpdate<R, T> update(step, table, runs.rows, i1);
-  const int64_t ahead = update.ahead();
   RunReader gradient(runs, i0);
   for (int64_t i = i0; i < i1; ++i) {
-    update.fetch(runs.rows[smaller(i + ahead, i1 - 1)]);
+    update.fetch_after(runs.rows, i, i1);
     fetch_part(runs, runs.starts[i]);
     const float* g = gradient(i, scratch);
     update.by_gradient(i, runs.rows[i], g, nullptr, table.width, scratch + 2 * table.width);
@@ -237,7 +251,7 @@ template <Rule R, class T>
 void fetch_runs_of(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                    int64_t i1) {
   const RowUpdate<R, T> update(step, table, runs.rows, i1);
-  const int64_t end = smaller(i0 + update.ahead(), i1);
+  const int64_t end = smaller(i0 + update.ahead, i1);
   for (int64_t i = i0; i < end; ++i) update.fetch(runs.rows[i]);
 }
 
@@ -245,9 +259,8 @@ template <Rule R, class T>
 void update_rows_of(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
                     int64_t i0, int64_t i1, float* scratch) {
   RowUpdate<R, T> update(step, table, grads.rows, i1);
-  const int64_t ahead = update.ahead();
   for (int64_t i = i0; i < i1; ++i) {
-    update.fetch(grads.rows[smaller(i + ahead, i1 - 1)]);
+    update.fetch_after(grads.rows, i, i1);
     const int64_t row = grads.rows[i];
     const float* g = grads.grads + (grads.by_row ? row : i) * grads.stride;
     const float* sum = grads.square_sums ? grads.square_sums + i : nullptr;
