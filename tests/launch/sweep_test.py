@@ -202,7 +202,7 @@ class SlurmArrays(Sweeps):
         self.program("bin/squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
         self.program("bin/srun", '[ "$1" != --mpi=list ] || { echo pmix; exit; }; until [ "$1" = dlrm-train ]; do shift; '
                                  'done; exec "$@"')
-        self.program("bin/scontrol", 'echo "$@" >>requeued')
+        self.program("bin/scontrol", '[ "$1" != requeue ] || echo "$2" >>requeued')
         words = ["--slurm", "--jobs", "4", "--ranks", "2", "--grid", "lr=0.1,0.6,0.3", "--sbatch=--time=60"]
         done = self.sweep(*words)
         self.assertEqual((done.returncode, self.table(done)), (3, ["trial_002", "trial_000"]), done.stderr)
@@ -219,7 +219,7 @@ class SlurmArrays(Sweeps):
         self.assertEqual((done.returncode, done.stderr), (3, ""))
         self.assertIn("2 with results, 0 failed, 1 not finished", done.stdout)
         with open(self.path("requeued"), encoding="utf-8") as file:
-            self.assertEqual(file.read(), "requeue 7_1\n")
+            self.assertEqual(file.read(), "7_1\n")
 
     def test_a_running_array_is_waited_for(self):
         self.program("bin/sbatch", SBATCH)
