@@ -73,8 +73,10 @@ void Trainer::use_graphs(bool yes) {
   graphs_.reset();
   // A recording cannot contain exchanges that involve the host.
   if (!yes || !context_.device.can_capture() || context_.device_comm().blocks_host()) return;
-  graphs_ = std::make_unique<GraphStep>(context_, embeddings_, config_.batches_ahead(),
-                                        [this](const auto&... step) { train(step...); });
+  graphs_ =
+      std::make_unique<GraphStep>(context_, embeddings_, config_.batches_ahead(),
+                                  [this](const PendingBatch& batch, const StepOptimizers& now,
+                                         const LaunchHalf& launch) { train(batch, now, launch); });
   embeddings_.keep_sizes();
 }
 
