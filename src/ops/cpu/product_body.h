@@ -48,7 +48,7 @@ template <int R, int V>
 [[gnu::noinline]] void multiply_step(const ProductStep& s) {
   Floats<kLanes> sum[R][V] = {};
   const float *a = s.a, *b = s.b;
-  if (!s.first) {
+  if (!s.first) {  // the sums so far are no longer in the first-level cache
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       __builtin_prefetch(s.c + r * s.stride, 1);
