@@ -15,8 +15,8 @@ inline void fetch_rows_after(const T* table, int64_t stride, const int64_t* id,
                              const int64_t* last) {
   constexpr int64_t kBytes = N * static_cast<int64_t>(sizeof(T));
   constexpr int64_t kRowsAhead = rows_ahead(kBytes);
+  fetch_list_after(id);
   prefetch_row(table + id[smaller(kRowsAhead, last - id)] * stride, kBytes);
-  prefetch_bytes(table + id[smaller(kRowsAhead / 2, last - id)] * stride, kBytes);
 }
 
 /// N columns of one bag.

@@ -182,10 +182,13 @@ struct RowUpdate {
   void fetch(int64_t row) const {
     for_parts(row, [](const void* part, int64_t bytes) { prefetch_row(part, bytes); });
   }
-  /// Prefetches the rows that are updated after the i-th of `list`, up to the one before `end`.
+  /// Prefetches the rows that are updated after the i-th of `list`, up to the one before `end`. A
+  /// second time into the first-level cache, shortly before their use, because stores complete in
+  /// order and would wait for a line from further away.
   void fetch_after(const int64_t* list, int64_t i, int64_t end) const {
+    fetch_list_after(list + i);
     fetch(list[smaller(i + ahead, end - 1)]);
-    for_parts(list[smaller(i + ahead / 2, end - 1)],
+    for_parts(list[smaller(i + ahead / 8, end - 1)],
               [](const void* part, int64_t bytes) { prefetch_bytes(part, bytes); });
   }
 

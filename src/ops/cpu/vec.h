@@ -223,7 +223,8 @@ template <class Step>
   for (; c < n; ++c) step.template operator()<1>(c);
 }
 
-/// N consecutive floats in registers: whole vectors, N a power of two.
+/// N consecutive floats in registers: whole vectors, N a power of two. GCC would keep them in
+/// memory in loops that it unrolls late.
 template <int N>
 struct Block {
   static constexpr int kWidth = N < kLanes ? N : kLanes;
@@ -233,17 +234,21 @@ struct Block {
   template <class T>
   static Block from(const T* p) {
     Block b;
+#pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) b.v[i] = load<kWidth>(p + i * kWidth);
     return b;
   }
   void plus(const Block& other) {
+#pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) v[i] = v[i] + other.v[i];
   }
   void times(float s) {
+#pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) v[i] = v[i] * broadcast<kWidth>(s);
   }
   template <class T>
   void to(T* p) const {
+#pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) store<kWidth>(p + i * kWidth, v[i]);
   }
 };
@@ -278,13 +283,20 @@ inline void prefetch_row(const void* p, int64_t bytes) {
   for (int64_t i = 0; i < end; i += 64) asm volatile("prefetcht1 %0" : : "m"(at[i]));
 }
 
-/// Prefetch distance in rows: 8 KiB. That is more than a core can have in flight, and it stays in
-/// the second-level cache until it is used. Half-way to its use a row is prefetched once more, by
-/// prefetch_bytes(), because a core may drop prefetches while it has too many misses in flight. The
-/// distance is not critical: half was as good as 8 to 24 rows of 256 bytes.
+/// Prefetch distance in rows: 16 KiB. That is more than a core can have in flight, and it stays in
+/// the second-level cache until it is used.
 constexpr int64_t rows_ahead(int64_t row_bytes) {
-  const int64_t rows = 8192 / (row_bytes > 0 ? row_bytes : 1);
+  const int64_t rows = 16384 / (row_bytes > 0 ? row_bytes : 1);
   return rows < 8 ? 8 : rows > 64 ? 64 : rows;
+}
+
+/// Prefetches the list of rows of which `at` is an element, 4 KiB ahead, once for each line. A row
+/// can be prefetched only when its number is known, and the processor's own prefetches come too
+/// late while rows take the memory's bandwidth. May prefetch addresses behind the list.
+inline void fetch_list_after(const int64_t* at) {
+  constexpr uintptr_t kLine = 64, kAhead = 4096;
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  if (address % kLine == 0) asm volatile("prefetcht0 (%0)" : : "r"(address + kAhead));
 }
 
 }  // namespace
