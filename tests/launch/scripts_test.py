@@ -307,8 +307,8 @@ class Slurm(Tree):
         self.program("bin/srun", f'[ "$1" = --mpi=list ] && {{ echo "MPI plugin types are {plugins}" >&2; exit; }}\n'
                                  'echo "srun $@"\nwhile [[ "$1" == -* ]]; do shift; done\nexec "$@"')
 
-    def submit(self, script, *arguments, **variables):
-        return self.start(["bash", f"launch/slurm/{script}.sbatch", "config.yaml", *arguments], SLURM_JOB_ID="7",
+    def submit(self, script, *arguments, config="config.yaml", **variables):
+        return self.start(["bash", f"launch/slurm/{script}.sbatch", config, *arguments], SLURM_JOB_ID="7",
                           SLURM_CPUS_PER_TASK="3", SLURM_NTASKS="4", **variables)
 
     def test_a_gpu_job_looks_at_its_nodes_and_then_trains(self):
@@ -321,23 +321,29 @@ class Slurm(Tree):
 
     def threads_told(self, script="cpu", plugins="task/affinity,task/cgroup", **variables):
         """Where the ranks of a job are told to run threads, in a Slurm with these plugins."""
-        self.program("bin/dlrm-train", 'echo "threads=$OMP_NUM_THREADS places=$OMP_PLACES bind=$OMP_PROC_BIND"')
+        self.program("bin/dlrm-train", 'echo "threads=$OMP_NUM_THREADS places=$OMP_PLACES bind=$OMP_PROC_BIND" >told')
         self.program("bin/scontrol", f'[ "$*" = "show config" ] && printf "TaskEpilog = (null)\nTaskPlugin   = {plugins}\n'
                                      'TaskPluginParam = (null type)\n"')
-        return self.submit(script, **{**UNBOUND, **variables}).stdout.splitlines()[-1]
+        self.write("trials/trial_000/arguments", "config.yaml\n")
+        variables = {**UNBOUND, "SLURM_ARRAY_TASK_ID": "0", **variables}
+        self.submit(script, config="trials" if script == "sweep" else "config.yaml", **variables)
+        with open(os.path.join(self.folder, "told"), encoding="utf-8") as file:
+            return file.read().strip()
 
     def test_threads_get_the_cores_to_which_slurm_binds_their_rank(self):
-        for script in ("cpu", "gpu"):
+        for script in ("cpu", "gpu", "sweep"):
             self.assertEqual(self.threads_told(script), "threads= places=cores bind=close", script)
 
     def test_ranks_that_slurm_does_not_bind_have_as_many_threads_as_cpus(self):
-        for plugins in ("task/none", "task/cgroup"):
-            self.assertEqual(self.threads_told(plugins=plugins), "threads=3 places= bind=")
+        for script in ("cpu", "gpu", "sweep"):
+            for plugins in ("task/none", "task/cgroup"):
+                self.assertEqual(self.threads_told(script, plugins), "threads=3 places= bind=", script)
 
     def test_the_environment_decides_about_threads_first(self):
-        self.assertEqual(self.threads_told(OMP_NUM_THREADS="2"), "threads=2 places= bind=")
-        self.assertEqual(self.threads_told(OMP_PLACES="threads"), "threads= places=threads bind=")
-        self.assertEqual(self.threads_told(OMP_PROC_BIND="spread"), "threads= places= bind=spread")
+        for script in ("cpu", "gpu", "sweep"):
+            self.assertEqual(self.threads_told(script, OMP_NUM_THREADS="2"), "threads=2 places= bind=", script)
+            self.assertEqual(self.threads_told(script, OMP_PLACES="threads"), "threads= places=threads bind=", script)
+            self.assertEqual(self.threads_told(script, OMP_PROC_BIND="spread"), "threads= places= bind=spread", script)
 
     def test_a_gpu_job_ends_where_the_preflight_fails(self):
         self.program("bin/dlrm-preflight", "exit 2")
