@@ -19,7 +19,7 @@ class BatchQueue;
 class GraphStep;
 class StageClock;
 class StepStatus;
-enum class StepHalf : uint8_t;
+struct LaunchHalf;
 struct PendingBatch;
 struct StepOptimizers;
 
@@ -95,8 +95,6 @@ class Trainer {
   ShardedEmbeddings::Traffic traffic() const;
 
  private:
-  using LaunchHalf = std::function<void(StepHalf half, const std::function<void()>& work)>;
-
   void initialise_dense();
   void route_ahead(const NextBatch& next);
   void end_batch();

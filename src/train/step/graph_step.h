@@ -13,7 +13,9 @@ struct StepOptimizers {
 };
 
 /// Runs a half's work, or replays a recording of it.
-using LaunchHalf = std::function<void(StepHalf half, const std::function<void()>& work)>;
+struct LaunchHalf : std::function<void(StepHalf half, const std::function<void()>& work)> {
+  using function::function;
+};
 /// Trainer::train().
 using TrainStep = std::function<void(const PendingBatch& batch, const StepOptimizers& now,
                                      const LaunchHalf& launch)>;
