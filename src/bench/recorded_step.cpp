@@ -93,15 +93,19 @@ class PartWork {
   }
 
  private:
+  /// A layer of one output is no product on a GPU (kernels/one_output.h). Its work is shared out
+  /// with that of the products, if there are any.
   Demand products(const RankWork& rank, bool input_gradients) const {
     Demand sum;
+    bool any = false;
     for (const auto* list : {&work_.dense.bottom, &work_.dense.interaction, &work_.dense.top}) {
       for (const ProductWork& product : *list) {
         if (input_gradients && !product.input_gradient) continue;
+        any |= product.outputs > 1;
         add(demand_of(product, work_.dense.element_bytes, rank.samples, speed_), sum);
       }
     }
-    return sum;
+    return any ? sum : Demand{};
   }
 
   ExchangeWork with_node_sums(ExchangeWork work) const {

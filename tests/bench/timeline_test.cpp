@@ -156,6 +156,37 @@ TEST(Timeline, LookupsOfMaximaHaveTheirPartOfTheWork) {
   }
 }
 
+/// A layer of one output, which GPUs do not compute as a product, may be the only one with
+/// gradients of its inputs, or with weights.
+TEST(Timeline, ModelsOfOneLayerHaveATime) {
+  for (const char* layers : {"dense_features: 5, bottom_mlp: [8], interaction: dot",
+                             "dense_features: 0, bottom_mlp: [], interaction: concat"}) {
+    TimelineOptions options = small_options();
+    options.config.model =
+        parse_config(
+            fmt::format("model: {{{}, embedding_dim: 8, top_mlp: [1], "
+                        "tables: [{{name: cut, rows: 5000}}]}}\n"
+                        "data: {{source: synthetic}}\ntrain: {{global_batch_size: 4096}}\n",
+                        layers),
+            "one layer")
+            .model;
+    options.config.sharding.tables = {{"cut", Strategy::kRow}};
+    const TimelineResult r = run_timeline(options);
+    EXPECT_GT(r.end, r.begin) << layers;
+  }
+}
+
+TEST(Timeline, OneRankExposesNothing) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    TimelineOptions options = small_options();
+    options.config.train.precision = precision;
+    options.ranks = 1;
+    const TimelineResult r = run_timeline(options);
+    EXPECT_GT(r.end, r.begin);
+    EXPECT_EQ(r.exposed, 0);
+  }
+}
+
 TEST(Timeline, ExposesNoMoreThanAllExchanges) {
   const TimelineResult& r = result();
   EXPECT_GT(r.exposed, 0);

@@ -9,7 +9,9 @@ class LocalPooling final : public BagPooling {
  public:
   explicit LocalPooling(const EmbeddingLayout& layout) : layout_(layout) {}
 
+  void set_type(DType vectors) override { bf16_ = vectors == DType::kBFloat16; }
   void begin(const RoutedBatch&) override {}
+  Return return_of(int) const override { return {0, bf16_}; }
   Piece pooled(const RoutedBatch& batch, size_t block, size_t, const Matrix& e) override {
     const PooledBlock& place = layout_.owners[0].blocks[block];
     return {e.columns(place.e_column, place.width),
@@ -28,6 +30,7 @@ class LocalPooling final : public BagPooling {
 
  private:
   const EmbeddingLayout& layout_;
+  bool bf16_ = false;
 };
 
 /// Appends the groups that a lookup pools from `shard`.
@@ -92,12 +95,14 @@ ShardedEmbeddings::LookupWork BagLookup::work() const {
     double of_sums = 0, of_maxima = 0;
     for (int i = 0; i < shards[s].features; ++i) {
       const size_t block = shards[s].first_block + static_cast<size_t>(i);
-      const FeaturePlace& feature = places(tables_.mine().blocks[block].feature);
-      (feature.max ? of_maxima : of_sums) += static_cast<double>(feature.hotness + 1);
+      const PooledBlock& place = tables_.mine().blocks[block];
+      const FeaturePlace& feature = places(place.feature);
+      (feature.max ? of_maxima : of_sums) +=
+          static_cast<double>(place.width * (feature.hotness + 1));
     }
-    const double share = of_maxima / (of_sums + of_maxima);
-    add(false, shard.part, shard.bf16, shard.work * (1 - share));
-    add(true, shard.part, shard.bf16, shard.work * share);
+    const double all = of_sums + of_maxima, work = shard.work > 0 ? shard.work : all;
+    add(false, shard.part, shard.bf16, work * of_sums / all);
+    add(true, shard.part, shard.bf16, work * of_maxima / all);
   }
   const auto world = static_cast<double>(tables_.layout().owners.size());
   const int last = pooling_.parts() == 1 ? 0 : pooling_.parts();

@@ -32,7 +32,7 @@ class BagPooling {
   struct Return {
     int part = 0;       ///< the exchange
     bool bf16 = false;  ///< they are rounded before it
-    double work = 0;    ///< columns that the lookup reads and writes, per sample
+    double work = 0;    ///< columns that the lookup reads and writes, per sample; 0: of whole rows
   };
   /// The exchanges in which vectors are returned, one after the other.
   virtual int parts() const { return 1; }
