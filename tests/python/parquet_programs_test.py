@@ -88,16 +88,12 @@ class Parquet(Importing):
         self.assertEqual({step: rest[step] for step in expected if step > 7},
                          {step: expected[step] for step in expected if step > 7})
 
-    def test_a_checkpoint_has_the_preprocessing(self):
+    def test_a_checkpoint_has_the_preprocessing_and_refuses_another(self):
         import h5py
         self.imported_files(900, 300)
         self.train("files")
         with h5py.File(self.path("train.h5")) as data, h5py.File(glob.glob(self.path("files.ckpt/*/index.h5"))[0]) as kept:
             self.assertEqual(kept["preprocessing"][:].tobytes(), data["preprocessing"][:].tobytes())
-
-    def test_a_dataset_of_another_preprocessing_is_refused(self):
-        self.imported_files(900, 300)
-        self.train("files")
         self.parquet("c.parquet", 300, 3, 300)
         self.run_program(DATA, "import", "schema.yaml", "c.parquet", "--output", "other.h5")
         def evaluated(name, code):
