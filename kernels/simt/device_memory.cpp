@@ -116,14 +116,12 @@ std::string DeviceMemory::describe(const void* pointer) const {
 
 std::string DeviceMemory::overrun_of(uintptr_t start, const Allocation& allocation) const {
   auto* end = reinterpret_cast<unsigned char*>(start) + allocation.bytes;
-  for (size_t i = 0; i < kGap; ++i) {
-    if (end[i] != kCanary) {
-      std::memset(end, kCanary, kGap);  // reported once
-      return fmt::format("wrote out of bounds, {} bytes past the end of allocation {} of {} bytes",
-                         i, allocation.serial, allocation.bytes);
-    }
-  }
-  return {};
+  // Each byte equals the one before it: the library's comparison is much faster than a loop.
+  if (end[0] == kCanary && std::memcmp(end, end + 1, kGap - 1) == 0) return {};
+  const auto at = std::find_if(end, end + kGap, [](unsigned char c) { return c != kCanary; }) - end;
+  std::memset(end, kCanary, kGap);  // reported once
+  return fmt::format("wrote out of bounds, {} bytes past the end of allocation {} of {} bytes", at,
+                     allocation.serial, allocation.bytes);
 }
 
 std::string DeviceMemory::overrun() const {

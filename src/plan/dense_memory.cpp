@@ -140,9 +140,10 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
   double sample =  // with labels and a weight
       4.0 * real(config.model.dense_features + config.model.num_labels() + 1);
   if (plans_for_gpu(config)) return (config.batches_ahead() + 2) * real(local_batch) * sample;
+  const bool weighted = config.model.weighted();
   for (const TableConfig& table : config.model.tables) {
     sample += 8.0 * (hotness_of(table) + real(table.features.size()));
-    if (config.model.weighted()) sample += 4.0 * hotness_of(table);
+    if (weighted) sample += 4.0 * hotness_of(table);
   }
   return (config.data.prefetch + 1) * real(local_batch) * sample;
 }
