@@ -16,12 +16,14 @@ const std::string kWaitUntilItSaved =
 /// A job of two ranks that saves into ckpt and logs into run. Other jobs share its folders.
 class SharedFolders : public SmallRun {
  protected:
-  /// Starts the job, waits for its first checkpoint, runs `other`, and asks the job to stop.
-  /// The exit code is the job's. That of `other` is in the file code.
+  /// Starts the job, waits for its first checkpoint, runs `other` while the job pauses, and asks it
+  /// to stop. The exit code is the job's. That of `other` is in the file code.
   Outcome beside(const std::string& other) const {
     return run_command("mpirun -np 2 dlrm-train " + kEndless + "2>first.log & job=$!\n" +
-                           kWaitUntilItSaved + other +
-                           "\necho $? >code\nkill -USR1 $job\nwait $job; code=$?\n"
+                           kWaitUntilItSaved +
+                           "ranks=$(pgrep -P $job dlrm-train); kill -STOP $ranks\n" + other +
+                           "\necho $? >code\nkill -CONT $ranks; kill -USR1 $job\n"
+                           "wait $job; code=$?\n"
                            "while kill -0 $job 2>/dev/null; do wait $job; code=$?; done\n"
                            "cat first.log >&2\nexit $code\n",
                        folder_.path());
@@ -35,9 +37,10 @@ TEST_F(SharedFolders, ASecondJobThatWouldSaveOrLogThereOrOverwriteItIsRefused) {
       "dlrm-train config.yaml --overwrite --set output.directory=other"};
   std::string commands;
   for (size_t i = 0; i < jobs.size(); ++i) {
-    commands += fmt::format("{} 2>second{}.log; echo $? >>codes\n", jobs[i], i);
+    commands +=
+        fmt::format("({} 2>second{}.log; echo $? >>codes) & seconds+=\" $!\"\n", jobs[i], i);
   }
-  const Outcome first = beside(commands);
+  const Outcome first = beside(commands + "wait $seconds");
   EXPECT_EQ(read_file(path("codes")), "2\n2\n2\n");
   for (size_t i = 0; i < jobs.size(); ++i) {
     const std::string said = read_file(path(fmt::format("second{}.log", i)));
@@ -72,22 +75,20 @@ TEST_F(FolderUse, OneFolderMayServeForCheckpointsAndOutput) {
 }
 
 TEST_F(FolderUse, OneOfTwoJobsStartedTogetherTrains) {
-  for (const char* launcher : {"", "mpirun -np 2 "}) {
-    const std::string job = std::string(launcher) + "dlrm-train " + kEndless;
-    // The other job has the lock when one is refused. It is asked to stop only then.
-    const Outcome outcome =
-        run_command("rm -rf ckpt; " + job + "--set output.directory=a 2>a.log & first=$!\n" + job +
-                        "--set output.directory=b 2>b.log & second=$!\n"
-                        "wait -n -p ended $first $second; refused=$?\n"
-                        "left=$((first + second - ended)); kill -USR1 $left\n"
-                        "wait $left; code=$?\n"
-                        "while kill -0 $left 2>/dev/null; do wait $left; code=$?; done\n"
-                        "echo $refused $code",
-                    folder_.path());
-    EXPECT_EQ(outcome.output, "2 130\n")
-        << outcome.errors << read_file(path("a.log")) << read_file(path("b.log"));
-    EXPECT_EQ(train(1, "--eval-only --set output.directory=after").code, 0);
-  }
+  const std::string job = "mpirun -np 2 dlrm-train " + kEndless;
+  // The other job has the lock when one is refused. It is asked to stop only then.
+  const Outcome outcome =
+      run_command(job + "--set output.directory=a 2>a.log & first=$!\n" + job +
+                      "--set output.directory=b 2>b.log & second=$!\n"
+                      "wait -n -p ended $first $second; refused=$?\n"
+                      "left=$((first + second - ended)); kill -USR1 $left\n"
+                      "wait $left; code=$?\n"
+                      "while kill -0 $left 2>/dev/null; do wait $left; code=$?; done\n"
+                      "echo $refused $code",
+                  folder_.path());
+  EXPECT_EQ(outcome.output, "2 130\n")
+      << outcome.errors << read_file(path("a.log")) << read_file(path("b.log"));
+  EXPECT_EQ(train(1, "--eval-only --set output.directory=after").code, 0);
 }
 
 TEST_F(FolderUse, AfterAKillTheNextJobStartsAtOnce) {
