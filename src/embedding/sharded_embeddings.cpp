@@ -34,8 +34,8 @@ std::unique_ptr<Router> make_router(Context& context, Ops& ops, const LocalTable
                     : routes_on_devices(context, tables)  ? make_device_router
                     : routing.mode == RoutingMode::kFixed ? make_fixed_router
                                                           : make_exact_router;
-  const int threads = context.threads > 0 ? context.threads : ops.threads();
-  return make(context, tables.layout(), routing.depth + 1, threads, tables.placement());
+  return make(context, tables.layout(), routing.depth + 1, context.host_threads(ops.threads()),
+              tables.placement());
 }
 
 std::unique_ptr<BagPooling> make_pooling(Context& context, Ops& ops, const LocalTables& tables) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dlrm/core/isa.h"
+#include "dlrm/core/parallel.h"
 
 namespace dlrm::serve {
 namespace {
@@ -62,12 +63,13 @@ void pool_int8_bags(View<const Int8Bags> groups, int threads) {
       parts.push_back({&g, b, std::min(b + kPart, g.bags)});
     }
   }
-  const int used = work < 2 * kGrain ? 1 : threads;
-#pragma omp parallel for schedule(static) num_threads(used) if (used > 1)
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i + 1 < parts.size()) fetch(parts[i + 1]);
-    pool(*parts[i].bags, parts[i].begin, parts[i].end);
-  }
+  const int64_t cost = parts.empty() ? 0 : work / std::ssize(parts);
+  parallel_ranges(threads, std::ssize(parts), cost, kGrain, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      if (i + 1 < parts.size()) fetch(parts[i + 1]);
+      pool(*parts[i].bags, parts[i].begin, parts[i].end);
+    }
+  });
 }
 
 }  // namespace dlrm::serve

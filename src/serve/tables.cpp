@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dlrm/core/dispatch.h"
+#include "dlrm/core/parallel.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/checkpoint.h"
 
@@ -21,15 +22,6 @@ DType stored_type(TableType type, DType trained) {
       break;
   }
   return trained;
-}
-
-/// Calls body(row) for `count` rows of `width` columns, with all threads if there are enough rows.
-template <class Body>
-void for_rows(int threads, int64_t count, int64_t width, const Body& body) {
-  constexpr int64_t kGrain = 16384;  // elements for which a thread is worth its start
-  const int used = count * width < 2 * kGrain ? 1 : threads;
-#pragma omp parallel for schedule(static) num_threads(used) if (used > 1)
-  for (int64_t r = 0; r < count; ++r) body(r);
 }
 
 /// Whether two bags are equal, and long enough for a copy of their vector to be cheaper.
@@ -90,19 +82,24 @@ void Tables::hold_rows(Communicator& comm, const std::string& checkpoint) {
 
 /// With all threads, so that the memory of a table is near them, and not all in one socket.
 void Tables::write(const Table& table, int64_t first, int64_t count, const float* in) const {
+  constexpr int64_t kGrain = 16384;  // elements for which a thread is worth its start
   const int64_t width = table.rows.width;
   if (table.int8_row_bytes > 0) {
     auto* to = static_cast<std::byte*>(table.memory.data()) + first * table.int8_row_bytes;
-    for_rows(threads_, count, width, [&](int64_t r) {
-      write_int8_row(in + r * width, width, to + r * table.int8_row_bytes);
+    parallel_ranges(threads_, count, width, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        write_int8_row(in + r * width, width, to + r * table.int8_row_bytes);
+      }
     });
     return;
   }
   dispatch_compute(table.rows.type, [&]<class T>() {
     T* to = static_cast<T*>(table.rows.weights) + first * table.rows.stride;
-    for_rows(threads_, count, width, [&](int64_t r) {
-      std::transform(in + r * width, in + (r + 1) * width, to + r * table.rows.stride,
-                     [](float w) { return T(w); });
+    parallel_ranges(threads_, count, width, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        std::transform(in + r * width, in + (r + 1) * width, to + r * table.rows.stride,
+                       [](float w) { return T(w); });
+      }
     });
   });
 }

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -7,10 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include <omp.h>
-
 #include "dlrm/comm/communicator.h"
-#include "dlrm/core/partition.h"
+#include "dlrm/core/parallel.h"
 
 #include "block_pool.h"
 #include "call_pool.h"
@@ -41,13 +38,7 @@ class ProgressEngine {
   template <class Body>
   void divide(int64_t size, int64_t bytes, const Body& body) const {
     constexpr int64_t kGrain = 256 * 1024;  // bytes of a part, so that a region is worth entering
-    const int64_t most = std::min<int64_t>(team(), size * bytes / kGrain);
-    if (most <= 1) return body(int64_t{0}, size);
-#pragma omp parallel num_threads(threads_)
-    for (int64_t part = omp_get_thread_num(); part < most; part += omp_get_num_threads()) {
-      const Range range = part_of(size, part, most);
-      body(range.begin, range.end);
-    }
+    parallel_ranges(team(), size, bytes, kGrain, body);
   }
   /// Copies bytes, with all threads if there are many.
   void copy(void* to, const void* from, int64_t bytes) const;

@@ -1,19 +1,20 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+
+#include "dlrm/core/parallel.h"
 
 namespace dlrm {
 
 /// Calls work(begin, end) for parts of [0, records), on at most `threads` threads of the host. A
-/// thread gets at least 64 records: copies of fewer take less time than waking it. The team is the
-/// calling thread or all threads, because teams of other sizes would end and make threads.
+/// thread gets at least 64 records: copies of fewer take less time than waking it.
 template <class Work>
 void for_record_parts(size_t records, int threads, const Work& work) {
-  constexpr size_t kLeast = 64;
-  const size_t parts = std::min(records / kLeast, static_cast<size_t>(threads));
-  if (parts < 2) return work(size_t{0}, records);
-#pragma omp parallel for schedule(static, 1) num_threads(threads)
-  for (size_t p = 0; p < parts; ++p) work(records * p / parts, records * (p + 1) / parts);
+  constexpr int64_t kLeast = 64;
+  parallel_ranges(threads, static_cast<int64_t>(records), 1, kLeast,
+                  [&](int64_t begin, int64_t end) {
+                    work(static_cast<size_t>(begin), static_cast<size_t>(end));
+                  });
 }
 
 }  // namespace dlrm

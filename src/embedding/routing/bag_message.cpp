@@ -21,14 +21,14 @@ bool only_header(const GroupHeader& header) {
 }
 
 /// The parts of a message in bytes, and the number of its groups whose lengths are listed.
-struct Parts {
+struct MessageParts {
   int64_t headers = 0;
   int64_t codes = 0;
   int64_t lists = 0;
   int64_t ids = 0;
   int64_t weights = 0;
 
-  Parts(View<const GroupHeader> of_groups, int64_t samples, int64_t id_bytes) {
+  MessageParts(View<const GroupHeader> of_groups, int64_t samples, int64_t id_bytes) {
     for (const GroupHeader& header : of_groups) {
       if (only_header(header)) {
         ++headers;
@@ -46,7 +46,7 @@ struct Parts {
 /// The positions of the next group in a message.
 class GroupCursor {
  public:
-  GroupCursor(char* message, const Parts& parts, int64_t samples)
+  GroupCursor(char* message, const MessageParts& parts, int64_t samples)
       : samples_(samples),
         code_(message + parts.headers),
         lengths_(reinterpret_cast<int32_t*>(message + bytes(parts, 0, samples, 0))),
@@ -65,7 +65,7 @@ class GroupCursor {
   }
 
  private:
-  static int64_t bytes(const Parts& parts, int64_t lists, int64_t samples, int64_t ids) {
+  static int64_t bytes(const MessageParts& parts, int64_t lists, int64_t samples, int64_t ids) {
     return id_message_bytes(parts.headers + parts.codes, lists, samples, ids, 1);
   }
 
@@ -186,7 +186,7 @@ int64_t count_some(const GroupSpan& span, Range rows) {
 void throw_damaged_message() { throw run_error("another rank sent a damaged message of ids"); }
 
 int64_t message_bytes(View<const GroupHeader> headers, int64_t samples, int64_t id_bytes) {
-  const Parts parts(headers, samples, id_bytes);
+  const MessageParts parts(headers, samples, id_bytes);
   return id_message_bytes(parts.headers + parts.codes, parts.lists, samples, parts.ids, 1,
                           parts.weights);
 }
@@ -197,7 +197,7 @@ void begin_message(char* message, View<const GroupHeader> headers, int64_t sampl
     std::fill(spans.begin(), spans.end(), GroupSpan());
     return;
   }
-  GroupCursor cursor(message, Parts(headers, samples, id_bytes), samples);
+  GroupCursor cursor(message, MessageParts(headers, samples, id_bytes), samples);
   for (size_t g = 0; g < headers.size(); ++g) {
     const GroupHeader& header = headers[g];
     auto word =
@@ -225,7 +225,7 @@ void open_message(View<char> message, int64_t groups, int64_t samples, int64_t i
   if (message_bytes(headers, samples, id_bytes) != static_cast<int64_t>(message.size())) {
     throw_damaged_message();
   }
-  GroupCursor cursor(message.data(), Parts(headers, samples, id_bytes), samples);
+  GroupCursor cursor(message.data(), MessageParts(headers, samples, id_bytes), samples);
   for (size_t g = 0; g < headers.size(); ++g) {
     if (only_header(headers[g])) continue;
     spans.push_back(cursor.next(headers[g], g, id_bytes));

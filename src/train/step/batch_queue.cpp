@@ -2,14 +2,17 @@
 
 #include <algorithm>
 
+#include "dlrm/core/parallel.h"
+
 namespace dlrm {
 
-BatchQueue::BatchQueue(Context& context)
-    : context_(context), copies_(context.device.make_stream()) {}
+BatchQueue::BatchQueue(Context& context, int threads)
+    : context_(context), threads_(threads), copies_(context.device.make_stream()) {}
 
 BatchQueue::~BatchQueue() { settle(*copies_); }
 
 void BatchQueue::push(const Batch& batch) {
+  constexpr int64_t kGrain = 64 * 1024;  // bytes for which a thread is worth its start
   if (spare_.empty()) spare_.emplace_back(context_.device);
   pending_.push_back(std::move(spare_.front()));  // the least recently used one
   spare_.pop_front();
@@ -27,7 +30,10 @@ void BatchQueue::push(const Batch& batch) {
     on_device = {};
     if (values.empty()) return on_device;
     float* host = pending.staging.take<float>(values.size());
-    std::copy(values.begin(), values.end(), host);
+    parallel_ranges(threads_, std::ssize(values), sizeof(float), kGrain,
+                    [&](int64_t begin, int64_t end) {
+                      std::copy(values.begin() + begin, values.begin() + end, host + begin);
+                    });
     on_device = {pending.staging.on_device(host), values.size()};
     return View<const float>(host, values.size());
   };

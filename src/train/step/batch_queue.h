@@ -29,7 +29,8 @@ struct PendingBatch {
 /// state allocates nothing.
 class BatchQueue {
  public:
-  explicit BatchQueue(Context& context);
+  /// Copies are divided among `threads` threads of the host.
+  BatchQueue(Context& context, int threads);
   ~BatchQueue();
 
   /// Copies the batch's dense features, labels and weights and starts their copy to the device,
@@ -44,6 +45,7 @@ class BatchQueue {
 
  private:
   Context& context_;
+  const int threads_;
   std::unique_ptr<Stream> copies_;
   std::deque<PendingBatch> pending_;
   std::deque<PendingBatch> spare_;

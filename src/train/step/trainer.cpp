@@ -50,7 +50,7 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
       config_(config),
       embeddings_(context, ops, options_for(config, initialise), plan),
       model_(context, ops, config, embeddings_.summed_gradients()),
-      queue_(std::make_unique<BatchQueue>(context)),
+      queue_(std::make_unique<BatchQueue>(context, context.host_threads(ops.threads()))),
       bad_ids_(std::make_unique<BadIdReport>(context, config.model)),
       status_(std::make_unique<StepStatus>(context, model_, *bad_ids_,
                                            [this] { return first_bad_row(shards()); })),

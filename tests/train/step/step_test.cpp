@@ -39,12 +39,42 @@ TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
   });
 }
 
+TEST(BatchQueue, HoldsEveryValueOfABatchWhateverItsSizeAndThreads) {
+  const auto comm = make_self_comm();
+  const RunConfig c = on_this_device();
+  TestRank rank(*comm, c);
+  for (const int threads : {1, 3, 8}) {
+    BatchQueue queue(rank.context, threads);
+    for (const size_t samples : {1, 7, 70001}) {
+      Batch batch;
+      batch.local = {0, static_cast<int64_t>(samples)};
+      batch.dense.resize(3 * samples);
+      batch.labels.resize(2 * samples);
+      batch.weights.resize(samples);
+      float next = 0;
+      for (std::vector<float>* values : {&batch.dense, &batch.labels, &batch.weights}) {
+        for (float& value : *values) value = ++next;
+      }
+      queue.push(batch);
+      const PendingBatch& held = queue.front();
+      HostArray<float> dense(rank.context.device, batch.dense.size(), "test");
+      rank.context.device.copy(dense.data(), held.dense.data(), 4 * batch.dense.size(),
+                               rank.context.stream);
+      rank.context.stream.synchronize();
+      EXPECT_TRUE(std::ranges::equal(View<float>(dense.data(), dense.size()), batch.dense));
+      EXPECT_TRUE(std::ranges::equal(held.host_targets.labels, batch.labels));
+      EXPECT_TRUE(std::ranges::equal(held.host_targets.weights, batch.weights));
+      queue.pop();
+    }
+  }
+}
+
 TEST(BatchQueue, ABufferIsFilledAgainOnlyAfterTheWorkThatReadsIt) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
   TestRank rank(*comm, c);
   Device& device = rank.context.device;
-  BatchQueue queue(rank.context);
+  BatchQueue queue(rank.context, 1);
   HostArray<float> shown(device, 1, "test");
   const auto push = [&](float value) {
     Batch batch;
