@@ -245,7 +245,7 @@ TableMemory::ListRoom TableMemory::gpu_lists(const TableConfig& table, int64_t r
     const bool lists_bags =
         returns_only_non_empty_bags(config_.routing.mode, feature.hotness, {0, rows}, table.rows);
     room.ids += lists * ids;
-    room.bags += lists * (lists_bags ? std::min(ids, local) : local);
+    room.bags += lists * (lists_bags ? std::min(ids, local) + 1 : local);
   }
   return room;
 }

@@ -103,14 +103,15 @@ GroupHeader read_header(View<const char> message, size_t& at, int64_t samples) {
   }
 }
 
-void check_lengths(const GroupSpan& span, int64_t samples) {
+bool lengths_add_up(const GroupSpan& span, int64_t samples) {
+  if (span.header.lengths != BagLengths::kListed) return true;
   int64_t sum = 0;
   int32_t all = 0;
   for (int64_t i = 0; i < samples; ++i) {
     sum += span.lengths[i];
     all |= span.lengths[i];
   }
-  if (all < 0 || sum != span.header.count) throw_damaged_message();
+  return all >= 0 && sum == span.header.count;
 }
 
 int32_t length_of(const GroupSpan& span, int64_t sample) {
@@ -131,7 +132,6 @@ void read_ids(const GroupSpan& span, int64_t id_bytes, BagCursor<T>& cursor) {
 
 template <class T>
 bool read_non_empty(const GroupSpan& span, int64_t samples, BagCursor<T>& cursor) {
-  T end = *cursor.offsets;
   int32_t last = -1;
   return read_samples(span.code, samples, span.header.count, [&](int32_t sample) {
     if (sample != last) {
@@ -139,20 +139,19 @@ bool read_non_empty(const GroupSpan& span, int64_t samples, BagCursor<T>& cursor
       if (cursor.samples) *cursor.samples++ = sample;
       last = sample;
     }
-    *cursor.offsets = ++end;
+    *cursor.offsets = ++cursor.end;
   });
 }
 
 template <class T>
 bool read_every(const GroupSpan& span, int64_t samples, BagCursor<T>& cursor) {
-  T end = *cursor.offsets;
   int64_t bags = 0;
   const auto end_bags = [&](int64_t until) {
-    for (; bags < until; ++bags) *++cursor.offsets = end;
+    for (; bags < until; ++bags) *++cursor.offsets = cursor.end;
   };
   const bool sound = read_samples(span.code, samples, span.header.count, [&](int32_t sample) {
     end_bags(sample);
-    ++end;
+    ++cursor.end;
   });
   end_bags(samples);
   return sound;
@@ -161,16 +160,15 @@ bool read_every(const GroupSpan& span, int64_t samples, BagCursor<T>& cursor) {
 template <class Id>
 void read_some(const GroupSpan& span, int64_t samples, Range rows, BagCursor<int64_t>& cursor) {
   const Id* ids = reinterpret_cast<const Id*>(span.ids);
-  int64_t end = *cursor.offsets;
   for (int64_t i = 0; i < samples; ++i) {
     const int32_t length = length_of(span, i);
     for (int32_t k = 0; k < length; ++k) {
       const int64_t id = *ids++;
       if (id < rows.begin || id >= rows.end) continue;
       *cursor.ids++ = id - rows.begin;
-      ++end;
+      ++cursor.end;
     }
-    *++cursor.offsets = end;
+    *++cursor.offsets = cursor.end;
   }
 }
 
@@ -227,9 +225,7 @@ void open_message(View<char> message, int64_t groups, int64_t samples, int64_t i
   }
   GroupCursor cursor(message.data(), MessageParts(headers, samples, id_bytes), samples);
   for (size_t g = 0; g < headers.size(); ++g) {
-    if (only_header(headers[g])) continue;
-    spans.push_back(cursor.next(headers[g], g, id_bytes));
-    if (headers[g].lengths == BagLengths::kListed) check_lengths(spans.back(), samples);
+    if (!only_header(headers[g])) spans.push_back(cursor.next(headers[g], g, id_bytes));
   }
 }
 
@@ -254,13 +250,14 @@ void write_lengths(const GroupSpan& span, const int64_t* offsets, int64_t sample
 }
 
 template <class T>
-void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, BagCursor<T>& cursor) {
+bool read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, BagCursor<T>& cursor) {
+  if (!lengths_add_up(span, samples)) return false;
   read_ids(span, id_bytes, cursor);
-  T end = *cursor.offsets;
-  for (int64_t i = 0; i < samples; ++i) *++cursor.offsets = end += length_of(span, i);
+  for (int64_t i = 0; i < samples; ++i) *++cursor.offsets = cursor.end += length_of(span, i);
+  return true;
 }
-template void read_bags(const GroupSpan&, int64_t, int64_t, BagCursor<int32_t>&);
-template void read_bags(const GroupSpan&, int64_t, int64_t, BagCursor<int64_t>&);
+template bool read_bags(const GroupSpan&, int64_t, int64_t, BagCursor<int32_t>&);
+template bool read_bags(const GroupSpan&, int64_t, int64_t, BagCursor<int64_t>&);
 
 template <class T>
 bool read_coded_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples,
@@ -272,10 +269,12 @@ bool read_coded_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples,
 template bool read_coded_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int32_t>&);
 template bool read_coded_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int64_t>&);
 
-void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
+bool read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
                       BagCursor<int64_t>& cursor) {
+  if (!lengths_add_up(span, samples)) return false;
   id_bytes == 8 ? read_some<int64_t>(span, samples, rows, cursor)
                 : read_some<int32_t>(span, samples, rows, cursor);
+  return true;
 }
 
 int64_t count_within(const GroupSpan& span, int64_t id_bytes, Range rows) {

@@ -46,8 +46,8 @@ void begin_message(char* message, View<const GroupHeader> headers, int64_t sampl
                    int64_t id_bytes, View<GroupSpan> spans);
 /// Appends the groups of a received message to `spans`, without groups that have a code and no ids.
 /// `weighted`: whether the ids of each group have weights; empty if none have.
-/// Throws run_error if the message has another size than its headers say, or listed lengths that do
-/// not add up. Codes are checked by read_coded_bags().
+/// Throws run_error if the message has another size than its headers say. Listed lengths and codes
+/// are checked when they are read.
 void open_message(View<char> message, int64_t groups, int64_t samples, int64_t id_bytes,
                   std::vector<GroupSpan>& spans, View<const char> weighted = {});
 /// Throws run_error.
@@ -63,27 +63,29 @@ void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, con
 template <class T>
 struct BagCursor {
   T* ids = nullptr;            ///< next id
-  T* offsets = nullptr;        ///< the end of the last bag; the end of the next is written after it
+  T* offsets = nullptr;        ///< the end of the last bag goes here; that of the next, after it
   int32_t* samples = nullptr;  ///< if not null, the sample of the next non-empty bag goes here
+  T end = 0;                   ///< of the last bag
 };
 
-/// Appends the bags of `span`, whose lengths are not coded.
+/// Appends the bags of `span`, whose lengths are not coded. Returns false if listed lengths do not
+/// add up.
 template <class T>
-void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, BagCursor<T>& cursor);
+[[nodiscard]] bool read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples,
+                             BagCursor<T>& cursor);
 /// Appends the bags of `span`, whose lengths are coded, or only the non-empty ones. Returns false
 /// if the code is damaged.
 template <class T>
 [[nodiscard]] bool read_coded_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples,
                                    bool skips_empty_bags, BagCursor<T>& cursor);
 /// Appends the bags of `span`, whose lengths are not coded, with only the ids in `rows`. Ids are
-/// then counted from rows.begin.
-void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
-                      BagCursor<int64_t>& cursor);
+/// then counted from rows.begin. Returns false if listed lengths do not add up.
+[[nodiscard]] bool read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples,
+                                    Range rows, BagCursor<int64_t>& cursor);
 /// Appends `count` bags without ids.
 template <class T>
 void add_empty_bags(int64_t count, BagCursor<T>& cursor) {
-  const T end = *cursor.offsets;
-  for (int64_t i = 0; i < count; ++i) *++cursor.offsets = end;
+  for (int64_t i = 0; i < count; ++i) *++cursor.offsets = cursor.end;
 }
 /// Number of ids in `rows`.
 int64_t count_within(const GroupSpan& span, int64_t id_bytes, Range rows);

@@ -100,7 +100,8 @@ class FixedRouter final : public Router {
     }
     OwnerSide& owner = transfer.batch.owner;
     owner.reserve_groups(sizes_, /*narrow=*/false, buffers_);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    bool sound = true;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(&& : sound)
     for (int64_t g = 0; g < groups; ++g) {
       const OwnerSide::GroupBuffer& buffer = buffers_[static_cast<size_t>(g)];
       auto* const ids = static_cast<int64_t*>(buffer.ids);
@@ -109,15 +110,15 @@ class FixedRouter final : public Router {
       *offsets = 0;
       for (int p = 0; p < world(); ++p) {
         const int64_t samples = samples_of(transfer, p);
-        if (slice_of(g).all_rows) {
-          read_bags(span(p, g), id_bytes_, samples, cursor);
-        } else {
-          read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
-        }
+        sound = (slice_of(g).all_rows ? read_bags(span(p, g), id_bytes_, samples, cursor)
+                                      : read_bags_within(span(p, g), id_bytes_, samples,
+                                                         slice_of(g).rows, cursor)) &&
+                sound;
       }
       owner.set_piece(static_cast<size_t>(g), OwnerSide::kEveryRank, ids, offsets, bags,
                       sizes_[static_cast<size_t>(g)].capacity);
     }
+    if (!sound) throw_damaged_message();
   }
 
   size_t ids_received() const {

@@ -32,37 +32,37 @@ class GroupAssembly {
   void finish(int threads, OwnerSide& owner);
 
  private:
-  /// The part of a group in the message of one rank.
-  struct Received {
-    const GroupSpan* span;  ///< null if no ids came where there is room for some
+  /// The bags of a group that one rank sent.
+  struct Part {
+    const GroupSpan* span;  ///< null if no ids came
+    size_t group;
     int source;
-    int64_t capacity;  ///< room for ids
+    int64_t capacity;       ///< room for ids
+    int64_t first_id = 0;   ///< in the group's buffer
+    int64_t first_bag = 0;  ///< likewise
   };
 
   void open(View<const Message> messages);
   void sort_by_group();
-  void add_room();
+  void complete_parts();
   void size_groups();
+  int64_t samples_of(const Part& part) const { return samples_[static_cast<size_t>(part.source)]; }
   /// Room for non-empty bags.
-  int64_t most_bags(const Received& received) const {
-    return std::min(samples_[static_cast<size_t>(received.source)], received.capacity);
+  int64_t most_bags(const Part& part) const { return std::min(samples_of(part), part.capacity); }
+  size_t list_of(const Part& part) const {
+    return part.group * static_cast<size_t>(world_) + static_cast<size_t>(part.source);
   }
-  size_t list_of(size_t group, int source) const {
-    return group * static_cast<size_t>(world_) + static_cast<size_t>(source);
+  View<const Part> parts_of(size_t group) const {
+    const size_t first = first_part_[group];
+    return {parts_.data() + first, first_part_[group + 1] - first};
   }
-  View<const Received> received_of(size_t group) const {
-    const size_t first = first_received_[group];
-    return {received_.data() + first, first_received_[group + 1] - first};
-  }
-  // All return false if a message is damaged.
   template <class T>
-  bool assemble(size_t group, OwnerSide& owner);
+  void begin_bags(size_t group, OwnerSide& owner);
+  // Both return false if a message is damaged.
   template <class T>
-  bool assemble_non_empty(size_t group, BagCursor<T> cursor, OwnerSide& owner);
+  bool assemble(size_t number, OwnerSide& owner);
   template <class T>
-  bool assemble_every(size_t group, BagCursor<T> cursor, OwnerSide& owner) const;
-  template <class T>
-  bool read_group(size_t group, const Received& received, BagCursor<T>& cursor) const;
+  bool read(const Part& part, BagCursor<T>& cursor) const;
 
   const OwnerLayout& mine_;
   const int world_;
@@ -71,10 +71,10 @@ class GroupAssembly {
   ListCapacities ids_, bags_;     ///< by group, then source
   std::vector<int64_t> samples_;  ///< by source
   int64_t all_samples_ = 0;
-  std::vector<GroupSpan> spans_;                        ///< by source, then group
-  std::vector<size_t> end_of_source_;                   ///< in spans_
-  std::vector<Received> received_, with_room_;          ///< by group, then source
-  std::vector<size_t> first_received_, next_received_;  ///< of received_, by group
+  std::vector<GroupSpan> spans_;                ///< by source, then group
+  std::vector<size_t> end_of_source_;           ///< in spans_
+  std::vector<Part> parts_, complete_;          ///< by group, then source
+  std::vector<size_t> first_part_, next_part_;  ///< of parts_, by group
   std::vector<OwnerSide::GroupSize> sizes_;
   std::vector<OwnerSide::GroupBuffer> buffers_;
 };

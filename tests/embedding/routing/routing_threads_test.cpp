@@ -20,7 +20,7 @@ TEST_P(RoutingThreads, TrainToTheWeightsOfOneRank) {
   EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
   options.max_global_batch = 40001;
   const Tensors expected = train_all(plan_of("table", tables, 1), options, bags, batches);
-  for (const int threads : {1, 2, 5}) {
+  for (const int threads : {1, 2, 16}) {
     const Plan plan = plan_of(GetParam(), tables, 3);
     for (const auto& [path, values] : train_all(plan, options, bags, batches, threads)) {
       const std::vector<float>& of_one = expected.at(path);
