@@ -6,6 +6,7 @@
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/error.h"
+#include "dlrm/core/partition.h"
 #include "dlrm/train/checkpoint.h"
 #include "dlrm/train/model.h"
 
@@ -28,9 +29,9 @@ RunConfig serving_config(const CheckpointState& state, const std::string& checkp
 
 LoadOptions LoadOptions::for_requests() const {
   constexpr int64_t kSamplesAThread = 64;
+  const int64_t most = std::max<int64_t>(batch_size / kSamplesAThread, 1);  // threads of a batch
   LoadOptions divided = *this;
-  divided.threads = static_cast<int>(std::clamp<int64_t>(batch_size / kSamplesAThread, 1, threads));
-  divided.batches = threads / divided.threads;
+  divided.batches = static_cast<int>((threads + most - 1) / most);
   return divided;
 }
 
@@ -47,14 +48,14 @@ namespace {
 /// The dense layers of a model, and what a thread needs to predict with them.
 class Predictor {
  public:
-  Predictor(const Tables& tables, const RunConfig& config, const LoadOptions& options)
-      : batch_size_(options.batch_size),
+  Predictor(const Tables& tables, const RunConfig& config, int threads)
+      : batch_size_(config.train.global_batch_size),
         device_(make_cpu_device()),
         stream_(device_->make_stream()),
         comm_(make_self_comm()),
-        context_{*device_, *stream_, *comm_, trace_, log_, nullptr, options.threads},
-        ops_(make_cpu_ops(*device_, *stream_, options.threads)),
-        lookup_(tables, *device_, *ops_, options.batch_size),
+        context_{*device_, *stream_, *comm_, trace_, log_, nullptr, threads},
+        ops_(make_cpu_ops(*device_, *stream_, threads)),
+        lookup_(tables, *device_, *ops_, batch_size_),
         model_(context_, *ops_, config),
         dense_features_(config.model.dense_features),
         labels_(static_cast<size_t>(config.model.num_labels())) {}
@@ -109,11 +110,14 @@ class TrainedModel::Impl {
   Impl(Communicator& comm, const std::string& checkpoint, const RunConfig& config,
        const LoadOptions& options)
       : device_(make_cpu_device()),
-        tables_(*device_, config.model, options.tables, options.threads * options.batches) {
+        tables_(*device_, config.model, options.tables, options.threads) {
+    DLRM_CHECK(options.batches >= 1 && options.batches <= options.threads,
+               "{} batches at the same time on {} threads", options.batches, options.threads);
     tables_.hold_rows(comm, checkpoint);
     std::vector<TensorShard> shards = tables_.shards();
     for (int i = 0; i < options.batches; ++i) {
-      predictors_.push_back(std::make_unique<Predictor>(tables_, config, options));
+      const auto threads = static_cast<int>(part_of(options.threads, i, options.batches).size());
+      predictors_.push_back(std::make_unique<Predictor>(tables_, config, threads));
       free_.push_back(predictors_.back().get());
       for (TensorShard& shard : free_.back()->parameters().shards(true)) {
         shards.push_back(std::move(shard));

@@ -17,13 +17,12 @@ TableType table_type(const std::string& name);
 
 struct LoadOptions {
   TableType tables = TableType::kAsTrained;
-  int threads = 1;           ///< that predict a batch
-  int batches = 1;           ///< that are predicted at the same time, at most
+  int threads = 1;
+  int batches = 1;  ///< that are predicted at the same time, at most; they share the threads
   int64_t batch_size = 256;  ///< samples that are computed at once, at most
 
-  /// The same with the threads divided among batches that are predicted at the same time. A thread
-  /// of a batch gets enough samples for its work to take longer than meeting the others after each
-  /// operation.
+  /// The same with as few batches as give each thread enough samples for its work to take longer
+  /// than meeting the others of its batch after each operation.
   LoadOptions for_requests() const;
 };
 

@@ -79,7 +79,7 @@ TEST_F(Batching, EachRequestGetsItsOwnProbabilities) {
 TEST_F(Batching, BatchesPredictedAtTheSameTimeGiveEachRequestItsOwnProbabilities) {
   LoadOptions options;
   options.batches = 3;
-  options.threads = 2;
+  options.threads = 7;
   const auto model = std::make_shared<TrainedModel>(folder_of(folder_.path()), options);
   EXPECT_EQ(model->batches(), 3);
   EXPECT_EQ(model->table_bytes(), model_->table_bytes());
@@ -90,7 +90,7 @@ TEST_F(Batching, BatchesPredictedAtTheSameTimeGiveEachRequestItsOwnProbabilities
 /// While a long batch is computed, another thread answers what arrives.
 TEST_F(Batching, ARequestDoesNotWaitForABatchThatAnotherThreadAnswers) {
   LoadOptions options;
-  options.batches = 2;
+  options.threads = options.batches = 2;
   Batcher batcher(std::make_shared<TrainedModel>(folder_of(folder_.path()), options), 1,
                   microseconds(0), counters_);
   std::promise<void> second;

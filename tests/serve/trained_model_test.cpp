@@ -279,7 +279,7 @@ TEST(TrainedModel, SeveralThreadsFillTablesWithTheSameRows) {
     LoadOptions options;
     options.tables = type;
     TrainedModel one(folder_of(folder.path()), options);
-    options.batches = 3;  // each computes on one thread
+    options.threads = options.batches = 3;  // each computes on one thread
     TrainedModel three(folder_of(folder.path()), options);
     EXPECT_EQ(predictions(one, rows), predictions(three, rows));
   }
@@ -288,23 +288,17 @@ TEST(TrainedModel, SeveralThreadsFillTablesWithTheSameRows) {
 /// Requests are few while threads are many, so that a batch for all threads would be small for
 /// each.
 TEST(TrainedModel, RequestsShareThreadsByTheSizeOfTheirBatches) {
-  for (const int threads : {1, 2, 7, 8, 64}) {
+  for (const int threads : {1, 2, 6, 7, 8, 33, 64}) {
     for (const int64_t samples : {1, 64, 256, 1 << 20}) {
       LoadOptions all;
       all.threads = threads;
       all.batch_size = samples;
       const LoadOptions shared = all.for_requests();
       EXPECT_EQ(shared.batch_size, samples);
-      EXPECT_GE(shared.threads, 1);
-      EXPECT_GE(shared.batches, 1);
-      EXPECT_LE(shared.threads * shared.batches, threads);
-      EXPECT_EQ(shared.batches, threads / shared.threads);
-      if (samples <= 64) {
-        EXPECT_EQ(shared.batches, threads);
-      }
-      if (samples >= 64 * threads) {
-        EXPECT_EQ(shared.threads, threads);
-      }
+      EXPECT_EQ(shared.threads, threads);
+      const int64_t most = std::max<int64_t>(samples / 64, 1);  // threads of a batch
+      EXPECT_GE(shared.batches * most, threads);
+      EXPECT_LT((shared.batches - 1) * most, threads);
     }
   }
 }
