@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`dlrm-data import`: JSON lines, Parquet, compressed and several files, schemas that it infers, and the configs that
 it writes."""
+import decimal
 import gzip
 import json
 import os
@@ -96,6 +97,7 @@ class Formats(Files):
                                ('{"y": 1, "a": 1, "t": {"b": 1}}', "x.json:2: column t: '{\"b\": 1}' is no number"),
                                ('{"a": 1}', "x.json:2: column y: is missing"),
                                ('{"y": 1, "a": 1, "t": "b"}', "x.json:2: column t: '\"b\"' is no list, unlike"),
+                               ('{"y": 1, "y": 1, "a": 1}', "x.json:2: column y: is there twice"),
                                (good.strip() + good.strip(), "x.json:2: ")):
             with self.subTest(line):
                 path = self.write("x.json", good + line + "\n" + good)
@@ -103,6 +105,7 @@ class Formats(Files):
                 batch = self.imported(schema, path, "--skip-malformed")
                 self.assertEqual(self.lists(batch.sparse["t"]), [[1], [1]])
         self.assert_refused("x.json:1: 'null' is not an object", "label: y", self.write("x.json", 'null\n{"y": 1}\n'))
+        self.assert_refused("x.json:1: '[]' is not an object", schema, self.write("x.json", "[]\n"))
         self.assert_refused("record 1: column y: '2' is neither", "label: y", self.parquet("x.parquet", [
             {"y": 1}, {"y": 2}]))
         self.assert_refused("column y has the type struct", "label: y", self.parquet("x.parquet", [{"y": {"a": 1}}]))
@@ -117,6 +120,21 @@ class Formats(Files):
         self.assert_refused("record 1: column u: the text is not UTF-8", schema, self.path("x.parquet"))
         batch = self.imported(schema, self.path("x.parquet"), "--skip-malformed")
         self.assertEqual(batch.sparse["u"].ids.tolist(), [1, 2])
+
+        path = self.write("x.json", b'{"y": 1, "u": "a"}\n{"y": 0, "u": "\xff"}\n{"y": 1, "u": "b"}\n')
+        self.assert_refused("x.json:2: ", schema, path)
+        batch = self.imported(schema, path, "--skip-malformed")
+        self.assertEqual(batch.sparse["u"].ids.tolist(), [1, 2])
+
+    def test_json_lists_that_are_all_missing(self):
+        path = self.json("x.json", [{"y": 1, "t": None}, {"y": 0}])
+        batch = self.imported("{label: y, sparse: [{column: t, list: true}]}", path)
+        self.assertEqual(self.lists(batch.sparse["t"]), [[], []])
+
+    def test_decimals_are_the_nearest_numbers(self):
+        numbers = [decimal.Decimal(text) for text in ("0.3", "0.7", "0.29")]
+        path = self.table("x.parquet", pyarrow.table({"n": pyarrow.array(numbers, pyarrow.decimal128(9, 2))}))
+        self.assertEqual(self.imported("label: {column: n, above: 0.3}", path).label.tolist(), [0, 1, 0])
 
     def test_a_list_with_a_text_that_is_not_utf8(self):
         texts = pyarrow.StringArray.from_buffers(4, pyarrow.py_buffer(np.array([0, 1, 2, 3, 4], np.int32)),

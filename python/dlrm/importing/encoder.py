@@ -35,7 +35,7 @@ class Laid:
         if bag is not None and is_list(kind):
             array, offsets = flattened(array)
             self.column.lists, self.column.records = self.hold(offsets), len(offsets) - 1
-        elif bag is not None and bag.separator is None and is_text(kind):
+        elif bag is not None and bag.separator is None and is_text(kind) and array.null_count < len(array):
             raise ImportProblem(f"column {name} has texts; give `separator` in its `list`")
         if pa.types.is_dictionary(array.type):
             array = self.take_codes(array)
@@ -79,7 +79,8 @@ class Laid:
             except pa.ArrowInvalid:  # more than 63 bits
                 return array.cast(pa.string())
         if pa.types.is_decimal(kind):
-            return array.cast(pa.float64(), safe=False) if self.needed == NUMBERS else decimal_texts(array)
+            # Arrow rounds a decimal's double twice, a text's once.
+            return array.cast(pa.string()).cast(pa.float64()) if self.needed == NUMBERS else decimal_texts(array)
         if texts and any(is_it(kind) for is_it in PRINTABLE):
             return array.cast(pa.string())
         if texts and is_bytes(kind):

@@ -14,6 +14,15 @@ from .text import Lines, line_ends, whole
 KEPT = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean)  # other types are read as texts
 
 
+class Record(dict):
+    """An object. `twice`: the keys that it has more than once."""
+
+    def __init__(self, pairs):
+        super().__init__(pairs)
+        names = [name for name, _ in pairs]
+        self.twice = [name for name in self if names.count(name) > 1] if len(self) < len(pairs) else []
+
+
 class JsonFile:
     """A file of one JSON object a line, as chunks."""
 
@@ -97,6 +106,7 @@ class JsonChunk:
     def fast(self):
         wanted = self.file.wanted
         table = read(self.data, pa.schema(list(wanted.items())))
+        table.validate(full=True)  # that texts are UTF-8
         return {name: whole(table[name]) for name in wanted}, table.num_rows
 
     def slow(self):
@@ -106,12 +116,16 @@ class JsonChunk:
             if not data.strip():
                 continue  # as Arrow
             try:
-                record = json.loads(data)
+                record = json.loads(data, object_pairs_hook=Record)
             except (ValueError, RecursionError) as error:
                 bad.append(Bad(line, None, data.decode(errors="replace"), f"is not JSON: {error}"))
                 continue
             if not isinstance(record, dict):
                 bad.append(Bad(line, None, data.decode(errors="replace"), "is not an object"))
+                continue
+            twice = [name for name in record.twice if name in self.file.wanted]
+            if twice:
+                bad.append(Bad(line, twice[0], None, "is there twice"))
                 continue
             try:
                 rows.append([flat(record.get(name)) for name in self.file.wanted])
