@@ -8,6 +8,10 @@
 namespace dlrm {
 namespace {
 
+/// A list that many records share takes memory for each of them. A body of 16 MiB of JSON can have
+/// as many ids without sharing.
+constexpr size_t kMostShared = size_t{1} << 23;
+
 /// Rolls samples back unless it is told that all went well.
 class Undo {
  public:
@@ -152,6 +156,11 @@ void RecordInputs::append_ids(const Source& source, const Columns& columns,
     try {
       if (source.is_shared(column)) {
         const auto* const bag = source.encoded->offsets.data() + f;
+        const auto count = static_cast<size_t>(bag[1] - bag[0]);
+        if (count > 1 && before + count > kMostShared) {
+          throw usage_error("shared lists become more than {} ids; send fewer records",
+                            kMostShared);
+        }
         samples.ids.insert(samples.ids.end(), source.encoded->ids.begin() + bag[0],
                            source.encoded->ids.begin() + bag[1]);
       } else {

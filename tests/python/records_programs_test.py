@@ -385,6 +385,15 @@ class Records(Serving):
             status, _ = self.ask(url + "/predict", {"records": [{"age": 1, "more": {"a": [1, {"b": 2}]}, "user": "a"}]})
             self.assertEqual(status, 200)
 
+    def test_shared_lists_take_a_bounded_memory(self):
+        lines = '{"y": 1, "a": 1, "tags": [1, 2]}\n{"y": 0, "a": 2, "tags": [2]}\n'
+        self.trained("label: y\ndense: [{column: a, fill: 0}]\nsparse: [{column: tags, list: true}]\n",
+                     self.write("log.json", lines))
+        with self.server() as url:
+            for items, records, status in ((1 << 13, 1 << 10, 200), (1 << 13, (1 << 10) + 1, 400)):
+                body = {"shared": {"tags": [1] * items}, "records": [{}] * records}
+                self.assertEqual(self.ask(url + "/predict", body)[0], status)
+
 
 if __name__ == "__main__":
     take_programs()
