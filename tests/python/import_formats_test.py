@@ -223,6 +223,16 @@ class Inferred(Files):
                 batch = self.imported(schema, path)
                 self.assertEqual(self.lists(batch.sparse["tags"])[:50], self.numbered(rows)[:50])
 
+    def test_schemas_of_columns_with_strange_names(self):
+        for name in ("a\x7fb", "a\x85b", "a\u2028b", "a: b", "#", ""):
+            with self.subTest(name):
+                path = self.write("x\n.csv", f"y,{name}\n0,a\n1,b\n")
+                self.assertEqual(self.run_infer(path)[0], 0)
+                with open(self.path("new.yaml"), encoding="utf-8") as file:
+                    schema = file.read()
+                os.unlink(self.path("new.yaml"))
+                self.assertEqual(len(self.imported(schema, path).sparse), 1 if name else 0)
+
     def test_schemas_take_a_weight_by_its_name_and_values(self):
         rows = [{"y": i % 2, "a": "x", "weight": [0.5, 2, None][i % 3], "sample_weight": -i} for i in range(6)]
         code, _, error = self.run_infer(self.json("x.json", rows))

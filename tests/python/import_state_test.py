@@ -69,6 +69,10 @@ class Dictionaries(Importing):
         other = '{"format": "dlrm-import", "version": 1, "dictionaries": {"v": ["a"]}, "scales": {}}'
         self.assert_refused("has no dictionary of u", schema, path, "--dictionary", self.write("d.json", other),
                             "--frozen-dictionary")
+        for scale in ("[NaN, 1]", "[0, Infinity]", "[0, 0]", "[0, -1]"):
+            edited = other.replace('"scales": {}', f'"scales": {{"a": {scale}}}')
+            self.assert_refused("d.json: the mean or the deviation of a is no finite number", schema, path, "--dictionary",
+                                self.write("d.json", edited))
 
 
 class Standardised(Importing):

@@ -276,6 +276,8 @@ class Refused(Importing):
                 ("{label: y, sparse: [{column: a, hash: 0}]}", "sparse[0].hash: 0 is not a whole number from 1"),
                 ("{label: y, sparse: [a, a]}", "sparse[1]: the name a is taken"),
                 ("{label: y, dense: [{column: a, clip: [2, 1]}]}", "dense[0].clip: the first number is the larger"),
+                ("{label: y, dense: [{column: a, standardise: true}, {column: a, log: true, standardise: true}]}",
+                 "dense[0]: a is standardised twice"),
                 ("{label: y, split: {fraction: 2}}", "split.fraction: 2.0 is not between 0 and 1"),
                 ("{label: y, split: {fraction: 0.5}}", "--test-output is for the test set")):
             with self.subTest(schema):

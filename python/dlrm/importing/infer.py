@@ -105,16 +105,18 @@ def usable(kind):
 def schema_text(kind, delimiter, path, arrays):
     """The schema of columns, as text with a comment on each."""
     arrays = {name: plain(array) for name, array in arrays.items()}
-    columns = [Column(name, array) for name, array in arrays.items() if usable(array.type)]
+    columns = [Column(name, array) for name, array in arrays.items() if name and usable(array.type)]
     if not columns:
         raise ImportProblem(f"{path}: no column has a type that an import takes")
     label = choose_label(path, columns)
     form = kind if delimiter is None else f"{{type: {kind}, delimiter: {json.dumps(delimiter)}}}"
-    lines = [f"# Inferred from the first {columns[0].records} records of {path}. Look through it before use.",
+    shown = "".join(c if c.isprintable() else "?" for c in path)
+    lines = [f"# Inferred from the first {columns[0].records} records of {shown}. Look through it before use.",
              f"format: {form}", f"label: {entry(label)}  {label.note()}"]
     dense, sparse, times, weights = [], [], [], []
     left = [f"# left out: {json.dumps(name)} has the type {' '.join(str(array.type).split())[:100]}"
             for name, array in arrays.items() if not usable(array.type)]
+    left += ["# left out: a column has no name"] if "" in arrays else []
     for column in columns:
         if column is label:
             continue
@@ -153,7 +155,7 @@ def choose_label(path, columns):
 
 
 def entry(column):
-    name = json.dumps(column.name, ensure_ascii=False)
+    name = json.dumps(column.name, ensure_ascii=not column.name.isprintable())  # YAML has no control characters
     return name[1:-1] if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", column.name) and column.name.lower() not in (
         "y", "n", "yes", "no", "on", "off", "true", "false", "null") else name
 

@@ -135,15 +135,20 @@ class Reader:
             result.split = self.split(t["split"], result.timestamp)
         if t.get("weight") is not None:
             result.weight = self.weight(t["weight"])
-        self.check_features(result)
+        self.check_columns(result)
         return result
 
-    def check_features(self, schema):
+    def check_columns(self, schema):
         seen = set()
         for i, feature in enumerate(schema.sparse):
             if feature.name in seen:
                 raise self.wrong(f"sparse[{i}]", f"the name {feature.name} is taken; give another `name`")
             seen.add(feature.name)
+        columns = [dense.column for dense in schema.dense if dense.standardise]
+        for i, dense in enumerate(schema.dense):
+            if dense.standardise and columns.count(dense.column) > 1:
+                raise self.wrong(f"dense[{i}]", f"{dense.column} is standardised twice, and an import keeps one mean of "
+                                 "a column")
         tables = {}
         for i, feature in enumerate(schema.sparse):
             if feature.table is None:

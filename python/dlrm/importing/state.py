@@ -1,5 +1,6 @@
 """What one import keeps for the next: dictionaries and scales, in a JSON file."""
 import json
+import math
 
 from ..dataset.encodings import is_category
 from ..dataset.files import write_text
@@ -24,6 +25,10 @@ def load_state(path):
             if not isinstance(values, list) or not all(map(is_category, values)) or len(set(values)) < len(values):
                 raise ImportProblem(f"{path}: the dictionary of {name} is no list of different values")
         scales = {name: (float(mean), float(deviation)) for name, (mean, deviation) in tree["scales"].items()}
+        for name, (mean, deviation) in scales.items():
+            if not (math.isfinite(mean) and math.isfinite(deviation) and deviation > 0):
+                raise ImportProblem(f"{path}: the mean or the deviation of {name} is no finite number, or the latter not "
+                                    "above 0")
         return State(tree["dictionaries"], scales)
     except OSError as error:
         raise ImportProblem(f"{path}: cannot read: {error.strerror}") from None
