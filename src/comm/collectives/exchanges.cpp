@@ -1,7 +1,5 @@
 #include "exchanges.h"
 
-#include <cstring>
-
 #include "dlrm/core/partition.h"
 
 #include "comm/calls/progress_engine.h"
@@ -33,7 +31,7 @@ Exchange scatter_exchange(const Communicator& comm, const char* name, const void
   return exchange;
 }
 
-void copy_own_block(const Exchange& exchange, int rank) {
+void copy_own_block(const Exchange& exchange, int rank, const ProgressEngine& engine) {
   const auto own = static_cast<size_t>(rank);
   const ExchangeLayout& layout = exchange.layout;
   const int64_t bytes = layout.send_bytes[own];
@@ -41,7 +39,7 @@ void copy_own_block(const Exchange& exchange, int rank) {
              exchange.name, rank, bytes, layout.receive_bytes[own]);
   const char* from = static_cast<const char*>(exchange.send) + layout.send_offsets[own];
   char* to = static_cast<char*>(exchange.receive) + layout.receive_offsets[own];
-  if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (from != to) engine.copy(to, from, bytes);
 }
 
 }  // namespace dlrm::comm

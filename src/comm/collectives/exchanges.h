@@ -31,6 +31,6 @@ Exchange scatter_exchange(const Communicator& comm, const char* name, const void
                           void* receive, int64_t count, int64_t width);
 
 /// Copies a rank's block for itself, unless source and destination are the same.
-void copy_own_block(const Exchange& exchange, int rank);
+void copy_own_block(const Exchange& exchange, int rank, const ProgressEngine& engine);
 
 }  // namespace dlrm::comm

@@ -61,7 +61,7 @@ void MpiExchange::start() {
     if (!is_local(q)) start_send(q);
   }
   publish_local_blocks();
-  copy_own_block(exchange_, rank_);  // done while the other blocks are in flight
+  copy_own_block(exchange_, rank_, engine());  // done while the other blocks are in flight
   engine().add(*this);
 }
 

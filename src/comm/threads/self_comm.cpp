@@ -20,7 +20,7 @@ class SelfComm final : public Communicator {
     return std::make_unique<SelfComm>(engine());
   }
   Pending start_exchange(Exchange exchange) override {
-    copy_own_block(exchange, 0);
+    copy_own_block(exchange, 0, *engine());
     engine()->call_pool()->release(std::move(exchange.layout));
     return {};
   }

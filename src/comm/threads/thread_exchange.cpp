@@ -22,7 +22,7 @@ ThreadExchange::~ThreadExchange() {
 }
 
 void ThreadExchange::start() {
-  copy_own_block(exchange_, rank_);
+  copy_own_block(exchange_, rank_, engine());
   ThreadRendezvous::Entry& mine = entry(rank_);
   mine.exchange = &exchange_;
   mine.readers.store(group_->ranks() - 1, std::memory_order_relaxed);
