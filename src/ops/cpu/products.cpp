@@ -198,7 +198,7 @@ class Products::Impl {
     const Parts parts = parts_for(threads_, shape.m * shape.n * shape.k, 1 << 18);
     const bool alone = threads_ > 2;
     const LibraryThreads scope(alone ? 1 : parts);
-    std::vector<Tile>& tiles = tiles_of(shape, alone ? grid_of(parts, shape.m, shape.n) : Grid());
+    std::vector<Tile>& tiles = tiles_of(shape, alone ? parts.count : 1);
     const auto in = static_cast<int64_t>(size_of(shape.in));
     const auto out = static_cast<int64_t>(size_of(shape.out));
     std::atomic<dnnl_status_t> status{dnnl_success};
@@ -223,9 +223,10 @@ class Products::Impl {
                static_cast<int>(status.load()));
   }
 
-  std::vector<Tile>& tiles_of(const Shape& shape, const Grid& grid) {
+  std::vector<Tile>& tiles_of(const Shape& shape, int threads) {
     const auto found = tiles_.find(shape);
     if (found != tiles_.end()) return found->second;
+    const Grid grid = grid_of(threads, shape.m, shape.n);
     const int64_t blocks = (shape.n + kTileColumns - 1) / kTileColumns;
     std::vector<Tile> tiles;
     for (int r = 0; r < grid.rows; ++r) {
