@@ -26,7 +26,7 @@ class Model {
   Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined_gradients = 0);
   ~Model();
 
-  /// Computes X [b, D] from dense features [b, n].
+  /// Computes X [b, D] from dense features [b, n], which backward passes read too.
   /// `training`: the samples of a training step, for dropout. Null in a prediction.
   void bottom(View<const float> dense, int64_t b, const Progress& progress,
               const DropoutPlace* training = nullptr);
@@ -94,6 +94,10 @@ class Model {
 
   void add_towers(const ModelConfig& model, const HiddenLayers& hidden);
   Buffer make_buffer(int64_t columns, const char* what) const;
+  /// Otherwise the layers read the dense features where the caller has them.
+  bool converts_features() const {
+    return compute_ != DType::kFloat32 || !context_.device.host_visible_memory();
+  }
   /// `given`, or a place in `buffer`, which is allocated first.
   Matrix place_of_vectors(const Matrix& given, Buffer& buffer, const char* what);
   /// A matrix of the compute type in `buffer`.

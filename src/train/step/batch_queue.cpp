@@ -12,7 +12,7 @@ BatchQueue::BatchQueue(Context& context, int threads)
 BatchQueue::~BatchQueue() { settle(*copies_); }
 
 void BatchQueue::push(const Batch& batch) {
-  constexpr int64_t kGrain = 64 * 1024;  // bytes for which a thread is worth its start
+  constexpr int64_t kGrain = 16 * 1024;  // bytes for which a thread is worth its start
   if (spare_.empty()) spare_.emplace_back(context_.device);
   pending_.push_back(std::move(spare_.front()));  // the least recently used one
   spare_.pop_front();

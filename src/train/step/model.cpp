@@ -34,8 +34,11 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config, int64_t joined
   }
   parameters_.allocate(joined_gradients);
   const auto buffer = [&](int64_t columns) { return make_buffer(columns, "activations"); };
-  buffers_ = {
-      buffer(m.dense_features), buffer(bottom_->outputs()), buffer(interaction_->width()), {}, {}};
+  buffers_ = {buffer(converts_features() ? m.dense_features : 0),
+              buffer(bottom_->outputs()),
+              buffer(interaction_->width()),
+              {},
+              {}};
   std::vector<double> weights;
   for (const LabelTower& tower : towers_) weights.push_back(tower.weight);
   loss_ = std::make_unique<LossReadback>(context, parameters_.skip_update_flag(), weights);
@@ -66,8 +69,11 @@ void Model::bottom(View<const float> dense, int64_t b, const Progress& progress,
                    const DropoutPlace* training) {
   const int64_t columns = b > 0 ? static_cast<int64_t>(dense.size()) / b : 0;
   const Matrix source(const_cast<float*>(dense.data()), DType::kFloat32, b, columns);
-  last_.input = in(buffers_.input, b, columns);
-  if (columns > 0) ops_.convert(source, last_.input);
+  last_.input = source;
+  if (converts_features()) {
+    last_.input = in(buffers_.input, b, columns);
+    if (columns > 0) ops_.convert(source, last_.input);
+  }
   last_.x = bottom_->forward(last_.input, progress, training);
 }
 
