@@ -259,6 +259,27 @@ class Endings(Importing):
             self.assertIn("No space left", said)
             self.assertEqual(sorted(set(os.listdir(self.folder)) - {"schema.yaml"}), sorted(set(before) - {"schema.yaml"}))
 
+    def test_of_disks_that_are_too_small_say_so_whatever_lacks_room(self):
+        enter = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--map-root-user"]), "sh", "-c",
+                 'mount -t tmpfs -o size="$1" none "$2" && shift 2 && exec "$@"', "sh"]
+        disk = self.path("disk")
+        os.mkdir(disk)
+        if subprocess.run([*enter, "64k", disk, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no file system can be mounted")
+        features = [f"f{i}" for i in range(20)]
+        self.write("s.yaml", f"{{label: y, sparse: [{', '.join(features)}]}}")
+        self.write("x.csv", f"y,{','.join(features)}\n" + "".join(f"{i % 2},{','.join(['a'] * 20)}\n" for i in range(40)))
+        codes = set()
+        for pages in range(0, 80, 4):
+            done = subprocess.run([*enter, str(4096 * (1 + pages)), disk, sys.executable, "-m", "dlrm.importing", self.path("s.yaml"),
+                                   self.path("x.csv"), "--output", os.path.join(disk, "out.h5")], capture_output=True, text=True,
+                                  check=False)
+            codes.add(done.returncode)
+            if done.returncode != 0:
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (3, 1), (pages, done.stderr))
+                self.assertIn(os.path.join(disk, "out.h5"), done.stderr)
+        self.assertEqual(codes, {0, 3})
+
     def test_leave_a_dataset_only_with_its_dictionary(self):
         path = self.write("x.csv", "y,u\n1,a\n0,b\n")
         with mock.patch("dlrm.importing.command.save_state", side_effect=OSError(28, "No space left on device")):

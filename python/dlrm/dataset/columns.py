@@ -1,4 +1,5 @@
 """The columns of a dataset file: kept in spools while they grow, then stored block by block with checksums."""
+import errno
 import os
 
 import h5py
@@ -165,11 +166,40 @@ def shape_name(hotness):
 
 
 def create_file(path, samples, columns, preprocessing=b""):
-    """Creates the HDF5 file with room for all columns, and notes where they are."""
+    """Creates the HDF5 file with room for all columns, and notes where they are. libhdf5 crashes if a disk is full, so
+    it writes to memory, in which columns are holes."""
+    with open(os.memfd_create("dataset"), "r+b", buffering=0) as memory:
+        place = write_structure(memory, samples, columns, len(preprocessing))
+        copy_data(memory.fileno(), path)
+    with open(path, "r+b") as file:
+        file.seek(place)
+        file.write(preprocessing)
+
+
+def copy_data(source, path):
+    """Copies what is written of a file to a new one, and leaves its holes."""
+    end, size = 0, os.fstat(source).st_size
+    with open(path, "xb") as file:
+        file.truncate(size)
+        while end < size:
+            try:
+                begin = os.lseek(source, end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                break  # a hole up to the end
+            end = os.lseek(source, begin, os.SEEK_HOLE)
+            file.seek(begin)
+            file.write(os.pread(source, end - begin, begin))
+
+
+def write_structure(memory, samples, columns, preprocessing):
+    """Returns the position of so many bytes of a preprocessing."""
     access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     access.set_alignment(ALIGNMENT, ALIGNMENT)
     access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
-    with h5py.File(h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_EXCL, fapl=access)) as file:
+    access.set_fileobj_driver(h5py.h5fd.fileobj_driver, memory)
+    with h5py.File(h5py.h5f.create(b"dataset", h5py.h5f.ACC_EXCL, fapl=access)) as file:
         file.attrs.create("format", np.bytes_("dlrm-dataset"))
         for name, value in (("version", 1), ("samples", samples), ("checksum_samples", BLOCK)):
             file.attrs.create(name, value, dtype=np.int64)
@@ -180,9 +210,9 @@ def create_file(path, samples, columns, preprocessing=b""):
                 dataset.attrs.create(name, value, dtype=np.int64)
             sums = create_dataset(file, "/checksums" + column.name, (-(-samples // BLOCK),), np.dtype(np.uint32))
             column.sums_position = sums.id.get_offset()
-        if preprocessing:
-            made = create_dataset(file, "/preprocessing", (len(preprocessing),), np.dtype(np.uint8))
-            made[:] = np.frombuffer(preprocessing, np.uint8)
+        if preprocessing == 0:
+            return 0
+        return create_dataset(file, "/preprocessing", (preprocessing,), np.dtype(np.uint8)).id.get_offset()
 
 
 def create_dataset(file, name, shape, dtype):

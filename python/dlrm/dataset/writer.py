@@ -1,6 +1,7 @@
 """Writes dataset files (docs/file-formats.md) from arrays, chunk by chunk."""
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -132,7 +133,8 @@ class Writer:
     def close(self) -> None:
         """Drops what was appended, unless the file is finished."""
         for spool in self.spools:
-            spool.file.close()
+            with contextlib.suppress(OSError):  # a full disk lacks room for what is buffered
+                spool.file.close()
         self.spools = []
         if self.partial is not None:
             remove(self.partial)
