@@ -136,6 +136,7 @@ class Schemas(Importing):
         end = "sparse: [u]\ntimestamp: {column: t%s}\nsplit: {time: %s}\n"
         for expected, schema in (("there twice", "label: y\nlabel: u\n"),
                                  ("%Z", "label: y\n" + end % (", format: '%Y %Z'", "2024-01-31")),
+                                 ("%V is not read", "label: y\n" + end % (", format: '%Y-%V-%u'", "2024-01-31")),
                                  ("not a time", "label: y\n" + end % ("", "2024-02-30")),
                                  ("neither true nor false", "label: {column: y, soft: 'yes'}\n"),
                                  ("whole number", "label: y\nsparse: [{column: u, hash: 1.5}]\n")):

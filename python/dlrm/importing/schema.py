@@ -292,8 +292,12 @@ class Reader:
         t = self.column("timestamp", tree, "format")
         if t.get("format") is not None and not isinstance(t["format"], str):
             raise self.wrong("timestamp.format", "is not a text")
-        if "%Z" in (t.get("format") or "").replace("%%", ""):
+        form = (t.get("format") or "").replace("%%", "")
+        if "%Z" in form:
             raise self.wrong("timestamp.format", "%Z is not read, as names of time zones are ambiguous; %z reads +0100")
+        week = re.search("%[GgV]", form)
+        if week:  # strptime passes over it: every time would be in 1900
+            raise self.wrong("timestamp.format", f"{week[0]} is not read; %Y with %m and %d, %j, or %U and %w say a day")
         return Timestamp(**t)
 
     def split(self, tree, timestamp):
