@@ -96,7 +96,7 @@ def array_of(frame: Any, name: str) -> pa.Array:
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     try:
         return column if isinstance(column, pa.Array) else pa.array(column, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeEncodeError) as error:
         raise DatasetError(f"column {name}: {' '.join(str(error).split())}") from None
 
 

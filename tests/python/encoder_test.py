@@ -53,6 +53,7 @@ class Frames(Importing):
     def test_that_cannot_be_used_are_named(self):
         for change, expected in (({"age": [1, 2, "x", 3]}, "column age"), ({"age": ["1", "2", "x", "3"]}, "record 2: column age: 'x' is not a number"),
                                  ({"item": [1, 2, 9, 0]}, "record 2: column item: 9 is not from 0 to 8"),
+                                 ({"user": ["\ud800"] * 4}, "column user: "),
                                  ({"user": ["a"]}, "the columns have 1 to 4 records")):
             with self.assertRaisesRegex(DatasetError, expected):
                 self.encoder({**FRAME, **change})
