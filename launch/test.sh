@@ -70,14 +70,14 @@ build() {
 }
 
 # run PRESET [CTEST OPTION...]; calls for one preset add up. Tests of several processes wait a part of
-# their time, so there is one more at a time than processors.
+# their time, so there are two more at a time than processors.
 run() {
   local folder=$PWD/build/$1 result
   shift
   [[ " ${results[*]-}" == *" $folder/"* ]] || rm -rf "$folder"/ctest*.xml "$folder"/ctest*.suites
   result=$folder/ctest${#results[@]}.xml
   rm -rf "$folder/suites"
-  ctest --test-dir "$folder" --output-on-failure -j $(($(nproc) + 1)) --output-junit "$result" "$@" \
+  ctest --test-dir "$folder" --output-on-failure -j $(($(nproc) + 2)) --output-junit "$result" "$@" \
     >"$folder/test.log" 2>&1 ||
     grep -vE '^ *[0-9]+/[0-9]+ Test.*Passed|^ *Start ' "$folder/test.log" | tail -n 150
   [ ! -d "$folder/suites" ] || mv "$folder/suites" "${result%.xml}.suites"
