@@ -14,11 +14,11 @@ struct Context {
   Trace& trace;
   const Log& log;
   Communicator* gpu_comm = nullptr;  ///< for device memory; null: `comm` serves it
-  int threads = 0;                   ///< for work on the host; 0: see host_threads()
+  int threads = 0;                   ///< for work on the host; 0: as many as the operations use
 
   /// Returns the communicator for memory of `device`: pooled vectors, gradients.
   Communicator& device_comm() const { return gpu_comm ? *gpu_comm : comm; }
-  /// Returns the threads for work on the host. `of_operations`: those that operations use.
+  /// Returns the number of threads for work on the host. Operations use `of_operations`.
   int host_threads(int of_operations) const { return threads > 0 ? threads : of_operations; }
 };
 
