@@ -11,7 +11,8 @@
 namespace dlrm {
 
 /// Makes an owner's groups from the messages of all ranks, of which each has the ids of the owner's
-/// rows. Work and memory depend on the groups that have ids, not on all pairs of group and rank.
+/// rows. Threads share the parts of groups that each rank sent. Of groups without empty bags only
+/// the parts that have ids, or room for some, take work and memory.
 class GroupAssembly {
  public:
   GroupAssembly(const EmbeddingLayout& layout, int rank, int64_t id_bytes);
@@ -73,7 +74,8 @@ class GroupAssembly {
   int64_t all_samples_ = 0;
   std::vector<GroupSpan> spans_;                ///< by source, then group
   std::vector<size_t> end_of_source_;           ///< in spans_
-  std::vector<Part> parts_, complete_;          ///< by group, then source
+  std::vector<Part> parts_;                     ///< by group, then source
+  std::vector<Part> complete_;                  ///< the next parts_, kept for its memory
   std::vector<size_t> first_part_, next_part_;  ///< of parts_, by group
   std::vector<OwnerSide::GroupSize> sizes_;
   std::vector<OwnerSide::GroupBuffer> buffers_;
